@@ -1,0 +1,114 @@
+//===- KernelABI.h - how a kernel is called ---------------------*- C++ -*-===//
+//
+// The contract between the code that lays out arguments (lib/Runtime/Select*)
+// and the code that emits kernels (lib/Codegen/Families). Plain C++: both the
+// runtime and the compiler include it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef RLX_DATA_KERNELABI_H
+#define RLX_DATA_KERNELABI_H
+
+#include <cstdint>
+
+namespace rlx {
+
+/// What only data can get wrong. The first error of a step stays; a kernel
+/// writes only while `kind` is None.
+enum class ErrorKind : int32_t { None = 0, DivisionByZero = 1, IndexOutOfRange = 2 };
+
+/// One per step. The runtime zeroes it and adds the node's name afterwards, so
+/// that kernels stay shared between nodes.
+struct ErrorWord {
+  ErrorKind kind = ErrorKind::None;
+  int32_t operand = 0;  ///< IndexOutOfRange: which input (outputs count on).
+  int64_t element = 0;  ///< Row-major position in the iteration space.
+  int64_t value = 0;    ///< IndexOutOfRange: the index. DivisionByZero: 0.
+  int64_t extent = 0;   ///< IndexOutOfRange: the extent it was checked against.
+};
+
+/// A kernel runs tiles [begin, end) of its step. `pointers` and `integers` are
+/// those of the whole step. It allocates nothing, calls nothing, and writes
+/// only its outputs, its scratch and `error`. The caller guarantees: outputs
+/// overlap no input; every pointer is aligned to its element; MXCSR is at its
+/// default (denormals kept, round to nearest).
+///
+/// Every extent is 1 or more (a step with an empty iteration space is not
+/// called), except a reduced extent, Matmul's K and Rows' and Scan's length of
+/// a non-empty outer space, which may be 0.
+///
+/// `E` = number of loops (KernelSpec.rank), strides are in elements and may be
+/// 0 or negative, offsets are already added to the pointers.
+///
+/// An operand's block of integers, over `n` loops:
+///   Direct:   stride[n]
+///   Iota:     offset, stride[n]
+///   Indexed:  stride[n], then per index operand: stride[n], extent, axis_stride
+/// and of pointers:
+///   Direct: base    Iota: null    Indexed: base, then one per index operand
+/// An index i is valid when -extent <= i < extent; a negative one counts from
+/// the end. In bad lanes nothing is read or written through it.
+///
+/// Loops
+///   integers: extent[E]; operand blocks over E loops: inputs, then outputs
+///   pointers: inputs, then outputs
+///   tiles:    E == 1: blocks of kLoopsBlock elements; E > 1: row-major index
+///             over the first E-1 loops. With an Indexed output: one tile (the
+///             whole nest, in row-major order), because updates may collide.
+///
+/// Reduce            (E = kept + reduced, both 1 or more; kept loops first)
+///   integers: extent[E]; input blocks over E loops; output blocks over kept
+///   pointers: inputs, then outputs
+///   tiles:    reduce_inner: row-major index over the kept loops.
+///             otherwise: row-major index over all kept loops but the last.
+///   InnerMode of inputs speaks of the vectorised loop: the last reduced one
+///   when reduce_inner, else the last kept one. Output: the last kept one.
+///   order:    reduce_inner: element i of the last reduced loop goes to lane
+///             i mod kReduceLanes, for any vector width; lanes are combined in
+///             a fixed tree. Otherwise each result takes its elements in
+///             row-major order of the reduced loops.
+///
+/// Rows              (E = outer loops, 1 or more; then the row)
+///   integers: extent[E], length, epsilon (bits of the double);
+///             x: stride[E], row stride; scale?: row stride; bias?: row stride;
+///             output: stride[E], row stride
+///   pointers: x, scale?, bias?, output
+///   tiles:    row-major index over the outer loops.
+///   inputs = x, scale, bias; InnerMode speaks of the row.
+///   order:    element i of a row goes to lane i mod kReduceLanes.
+///
+/// Matmul            (Bt = batch_rank)
+///   integers: batch[Bt], M, N, K;
+///             a: stride[Bt], m stride, k stride;
+///             b: stride[Bt], k stride, n stride  (Panels16: all 0, ignored);
+///             operand blocks over Bt + 2 loops (batch, m, n): epilogue inputs,
+///             then outputs
+///   pointers: a, b, epilogue inputs, outputs, scratch
+///   tiles:    row-major index over (batch, panel of 16 columns).
+///   scratch:  matmulScratchBytes(K, accumulator size), one per worker.
+///   program:  value 0 = the sum (accumulator type), then epilogue inputs.
+///   spec.inputs lists the epilogue inputs only; InnerMode speaks of n.
+///   order:    each sum takes k = 0, 1, ... in turn in one accumulator (fma).
+///
+/// Scan              (E = outer loops, 1 or more; then the scanned loop)
+///   integers: extent[E], length; x: stride[E], scan stride;
+///             output: stride[E], scan stride
+///   pointers: x, output
+///   tiles:    row-major index over the outer loops.
+using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_t begin, int64_t end,
+                          ErrorWord *error);
+
+/// Elements of a tile of a rank-1 Loops kernel.
+inline constexpr int64_t kLoopsBlock = 4096;
+/// Partial results of a reduced row.
+inline constexpr int64_t kReduceLanes = 32;
+/// Columns of a packed panel.
+inline constexpr int64_t kPanel = 16;
+
+/// Bytes of scratch a worker of a Matmul step needs: one panel of B.
+inline constexpr int64_t matmulScratchBytes(int64_t k, int64_t accumulatorBytes) {
+  return k * kPanel * accumulatorBytes;
+}
+
+} // namespace rlx
+
+#endif // RLX_DATA_KERNELABI_H

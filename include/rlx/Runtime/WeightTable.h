@@ -1,0 +1,70 @@
+//===- WeightTable.h - named weights, stored once ---------------*- C++ -*-===//
+#ifndef RLX_RUNTIME_WEIGHTTABLE_H
+#define RLX_RUNTIME_WEIGHTTABLE_H
+
+#include "rlx/Data/Plan_generated.h"
+#include "rlx/Support/Result.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rlx {
+
+/// One weight: its bytes are row-major, little-endian, and live as long as
+/// `owner` does (a mapped file, a protobuf message, a buffer).
+struct WeightRow {
+  data::ElementType type;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// How users of a weight want it stored. Plain is the row itself.
+struct WeightLayout {
+  data::PackedLayout layout = data::PackedLayout::Strided;
+  int64_t k = 0, n = 0;                           ///< Panels16: extents
+  int64_t kStride = 0, nStride = 0, offset = 0;   ///< Panels16: where (k, n) lies in the plain row
+  auto operator<=>(const WeightLayout &) const = default;
+};
+
+/// The weights of a model by name. Filled by a loader, then shared and read by
+/// everything: adding is not thread safe, `find` and `get` are.
+class WeightTable {
+public:
+  /// Adds a row. Errors: the name is taken; bytes do not match type and shape;
+  /// a negative or overflowing size.
+  Status add(std::string name, WeightRow row);
+  const WeightRow *find(std::string_view name) const;
+  /// Every row, by name.
+  const std::map<std::string, WeightRow, std::less<>> &rows() const { return table; }
+
+  /// The bytes of a row under a layout, packed at the first call and kept, so
+  /// that every template and binding shares one copy. 64-byte aligned when
+  /// packed.
+  Result<std::span<const std::byte>> get(std::string_view name, const WeightLayout &layout);
+
+  /// Opens the rows of a .safetensors file, mapped, nothing copied. `names`
+  /// restricts to these (empty: all).
+  static Result<std::shared_ptr<WeightTable>> openSafetensors(const std::string &path);
+  /// Writes all rows. Atomic: a temporary file beside it, then rename.
+  Status writeSafetensors(const std::string &path) const;
+
+  /// Bytes held in packed copies.
+  size_t packedBytes() const;
+
+private:
+  std::map<std::string, WeightRow, std::less<>> table;
+  mutable std::mutex mutex; // guards `packed`
+  std::map<std::pair<std::string, WeightLayout>, std::shared_ptr<std::byte[]>> packed;
+  size_t packedTotal = 0;
+};
+
+} // namespace rlx
+
+#endif // RLX_RUNTIME_WEIGHTTABLE_H
