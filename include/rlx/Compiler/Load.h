@@ -1,0 +1,44 @@
+//===- Load.h - from a file to a model that runs ----------------*- C++ -*-===//
+#ifndef RLX_COMPILER_LOAD_H
+#define RLX_COMPILER_LOAD_H
+
+#include "rlx/Support/Result.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rlx {
+class Model;
+}
+
+namespace rlx::compiler {
+
+struct LoadOptions {
+  /// ONNX only: every input dim becomes a named dim of its own.
+  bool dynamicInputs = false;
+  /// .mlir only: the weights, when not in the file that the module names.
+  std::string weightsFile;
+  /// When set: the IR after each stage is written there as NN-stage.mlir, and
+  /// the LLVM IR of each kernel as kernel-*.ll. The folder must exist.
+  std::string dumpDir;
+  /// Stop after this stage (one of stageNames()); running is then refused.
+  std::string until;
+};
+
+struct LoadedModel {
+  std::shared_ptr<Model> model;
+  std::vector<std::string> warnings;
+};
+
+/// Loads a .onnx, .mlir or .mlirbc file, prepares the graph and gives a model
+/// whose compiler works in this process. Errors: Io, InvalidModel, Unsupported
+/// (one message that lists everything).
+Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options = {});
+
+/// Stages in the order they run, as `until` takes them.
+const std::vector<std::string> &stageNames();
+
+} // namespace rlx::compiler
+
+#endif // RLX_COMPILER_LOAD_H
