@@ -1,0 +1,53 @@
+//===- Model.h - a graph as the runtime knows it ----------------*- C++ -*-===//
+#ifndef RLX_RUNTIME_MODEL_H
+#define RLX_RUNTIME_MODEL_H
+
+#include "rlx/Data/Plan_generated.h"
+#include "rlx/Runtime/Compiler.h"
+#include "rlx/Runtime/WeightTable.h"
+#include "rlx/Support/DimExpr.h"
+#include "rlx/Support/Result.h"
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace rlx {
+
+/// A signature, its weights, and the compiler that knows its graph. Immutable
+/// and shared between executables and threads.
+class Model {
+public:
+  /// Checks the signature: names unique, expressions well formed, every name
+  /// declared; a declared name that occurs in outputs only is an error.
+  /// `weights` may be null for a model without any.
+  static Result<std::shared_ptr<const Model>> create(data::ModelSignatureT signature,
+                                                     std::shared_ptr<WeightTable> weights,
+                                                     std::shared_ptr<CompilerInterface> compiler);
+
+  const data::ModelSignatureT &signature() const { return description; }
+  WeightTable &weights() const { return *weightTable; }
+  CompilerInterface &compiler() const { return *compilerSide; }
+
+  /// Shapes of the signature, parsed.
+  const std::vector<std::vector<DimExpr>> &inputShapes() const { return inputs; }
+  const std::vector<std::vector<DimExpr>> &outputShapes() const { return outputs; }
+  const std::vector<std::vector<DimExpr>> &paramShapes() const { return params; }
+
+  /// Positions by name.
+  std::optional<size_t> findInput(std::string_view name) const;
+  std::optional<size_t> findOutput(std::string_view name) const;
+  std::optional<size_t> findParam(std::string_view name) const;
+
+private:
+  Model() = default;
+  data::ModelSignatureT description;
+  std::shared_ptr<WeightTable> weightTable;
+  std::shared_ptr<CompilerInterface> compilerSide;
+  std::vector<std::vector<DimExpr>> inputs, outputs, params;
+};
+
+} // namespace rlx
+
+#endif // RLX_RUNTIME_MODEL_H

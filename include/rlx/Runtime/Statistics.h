@@ -1,0 +1,82 @@
+//===- Statistics.h - what a cache of bindings did --------------*- C++ -*-===//
+#ifndef RLX_RUNTIME_STATISTICS_H
+#define RLX_RUNTIME_STATISTICS_H
+
+#include "rlx/Runtime/Compiler.h"
+#include "rlx/Support/DimExpr.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rlx {
+
+/// How a run came by its specialization.
+enum class Origin {
+  Hit,          ///< It was in the cache (or another thread was making it).
+  Instantiated, ///< From a template there was; kernels may still have compiled.
+  NewTemplate   ///< The compiler was asked for a template.
+};
+/// "hit", "instantiated", "new".
+const char *originName(Origin origin);
+
+/// One specialization: how it was made and how it is used.
+struct BindingInfo {
+  Binding binding;
+  Origin origin = Origin::NewTemplate; ///< never Hit
+  /// Choices that fell otherwise in the templates there were: "S <= 512 (op: reason)".
+  std::vector<std::string> guardsFailed;
+  uint64_t kernelsCompiled = 0;
+  uint64_t kernelsReused = 0; ///< distinct kernels it shares with earlier ones
+  PhaseTimes times;           ///< milliseconds; "instantiate" is the runtime's own part
+  uint64_t hits = 0;          ///< runs served after the one that made it
+  uint64_t steps = 0;
+  uint64_t arenaBytes = 0;
+};
+
+/// Counts since the executable was made; a clone shares them, as it shares the
+/// cache.
+struct Statistics {
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t evictions = 0;
+  uint64_t templatesMade = 0;
+  uint64_t templatesReused = 0; ///< misses served by instantiation alone
+  uint64_t failures = 0;        ///< misses that ended in an error
+  uint64_t kernelsCompiled = 0;
+  uint64_t kernelsReused = 0;
+  uint64_t codeBytes = 0;       ///< of the kernels that this executable's misses compiled
+  uint64_t entries = 0;         ///< held now
+  PhaseTimes times;             ///< summed by phase
+};
+
+/// Why the latest miss missed.
+struct MissReport {
+  struct Change {
+    std::string dim;
+    int64_t from = 0, to = 0;
+  };
+  Binding binding;
+  /// Against the binding of the run before; empty at the first.
+  std::vector<Change> changes;
+  bool first = false;   ///< there was no run before
+  bool evicted = false; ///< it had been in the cache
+  Origin origin = Origin::NewTemplate;
+  std::vector<std::string> guardsFailed;
+  std::string error; ///< what the miss ended in, when it failed
+  /// One or more lines for people.
+  std::string text() const;
+};
+
+/// Of one run.
+struct RunReport {
+  Binding binding;
+  Origin origin = Origin::Hit;
+  double specializeMs = 0; ///< 0 at a hit; includes waiting for another thread
+  double runMs = 0;
+};
+
+} // namespace rlx
+
+#endif // RLX_RUNTIME_STATISTICS_H
