@@ -28,12 +28,16 @@ using Binding = std::map<std::string, int64_t, std::less<>>;
 ///
 /// Cheap to copy (a shared pointer), safe to share between threads.
 ///
+/// What cannot be held (a coefficient beyond 64 bits, more than kMaxNodes nodes)
+/// becomes one expression, isOverflow(): every expression over it is it, and
+/// evaluating it is an error.
+///
 /// Text form, as parse() reads and str() prints:
 ///   expr  := term (('+'|'-') term)*        term := factor ('*' factor)*
 ///   factor := integer | name | call | '(' expr ')' | '-' factor
 ///   call  := ('floordiv'|'ceildiv'|'mod'|'min'|'max'|'broadcast') '(' expr ',' expr ')'
 /// A name is [A-Za-z_][A-Za-z0-9_.]*, or any text in double quotes (with \" and
-/// \\ escaped). ceildiv and mod are syntax only: they are rewritten to floordiv.
+/// \\ escaped, no control characters). ceildiv and mod are syntax only: they are rewritten to floordiv.
 class DimExpr {
 public:
   enum class Kind : uint8_t { Constant, Symbol, Sum, Product, FloorDiv, Min, Max, Broadcast };
@@ -46,6 +50,8 @@ public:
   Kind kind() const;
   bool isConstant() const { return kind() == Kind::Constant; }
   bool isSymbol() const { return kind() == Kind::Symbol; }
+  /// Too large to be held; see above.
+  bool isOverflow() const;
   /// The value of a constant expression.
   std::optional<int64_t> constant() const;
   /// The name of a symbol.
@@ -55,6 +61,9 @@ public:
   std::span<const DimExpr> operands() const;
 
   std::string str() const;
+
+  /// Bounds on what an expression may be, so that none can exhaust the stack.
+  static constexpr size_t kMaxNodes = 4096, kMaxDepth = 64, kMaxNameBytes = 1024, kMaxTextBytes = 1 << 16;
 
   /// Value under `binding`, in checked 64-bit arithmetic. Errors: a name without
   /// a size, overflow, division by zero, broadcast of two sizes that do not.
@@ -92,6 +101,7 @@ public:
 
 private:
   struct Node;
+  struct Builder;
   explicit DimExpr(std::shared_ptr<const Node> node) : node(std::move(node)) {}
   std::shared_ptr<const Node> node;
 };
