@@ -78,10 +78,10 @@ Comparison compareTensors(const TensorView &got, const TensorView &expected, con
   }
   result.passed = result.mismatches == 0;
   if (!result.passed)
-    result.reason = fmt::format("{} of {} elements differ by up to {:.3g}, first at {}: {}, expected {}",
-                                result.mismatches, count, result.largest, position(expected.shape, first),
-                                elementText(got.type, got.data, first),
-                                elementText(expected.type, expected.data, first));
+    result.reason =
+        fmt::format("{} of {} elements differ by up to {:.3g}, first at {}: {}, expected {}", result.mismatches, count,
+                    result.largest, position(expected.shape, first), elementText(got.type, got.data, first),
+                    elementText(expected.type, expected.data, first));
   return result;
 }
 

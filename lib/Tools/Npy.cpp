@@ -240,9 +240,7 @@ std::vector<std::byte> encodeNpy(const TensorView &tensor) {
   for (const TypeCode &entry : kTypes)
     if (entry.type == type)
       code = entry.code;
-  std::string shape;
-  for (int64_t size : tensor.shape)
-    shape += fmt::format("{},{}", size, tensor.shape.size() == 1 ? "" : " ");
+  std::string shape = fmt::format("{}{}", fmt::join(tensor.shape, ", "), tensor.shape.size() == 1 ? "," : "");
   std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}), }}",
                                    elementSize(type) == 1 ? '|' : '<', code, shape);
   // Data starts at a multiple of 64, as the format asks.

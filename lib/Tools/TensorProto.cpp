@@ -108,8 +108,8 @@ Result<Tensor> decodeTensorProto(std::span<const std::byte> file) {
     return bad(fmt::format("shape {} of {} takes {} bytes of data, but it has {}", shapeString(shape),
                            elementTypeName(type), wanted, have));
   if (!proto.has_raw_data() && *elements > typedElements(proto))
-    return bad(fmt::format("shape {} has {} elements, but it holds {}", shapeString(shape), *elements,
-                           typedElements(proto)));
+    return bad(
+        fmt::format("shape {} has {} elements, but it holds {}", shapeString(shape), *elements, typedElements(proto)));
   Result<Tensor> tensor = Tensor::allocate(type, std::move(shape));
   if (!tensor)
     return tensor;

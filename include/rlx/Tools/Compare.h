@@ -23,7 +23,7 @@ struct Comparison {
   /// Elements outside the tolerance.
   int64_t mismatches = 0;
   /// One line, empty when passed: "type f32, expected i64", "shape [2], expected
-  /// [3]", "3 of 12 elements differ, first at [0, 2]: 1.5, expected 1".
+  /// [3]", "3 of 12 elements differ, first at [0,2]: 1.5, expected 1".
   std::string reason;
 };
 
