@@ -2,6 +2,7 @@
 #ifndef RLX_RUNTIME_TENSOR_H
 #define RLX_RUNTIME_TENSOR_H
 
+#include "rlx/Data/ElementType.h"
 #include "rlx/Data/Plan_generated.h"
 #include "rlx/Support/Result.h"
 
@@ -17,9 +18,7 @@
 namespace rlx {
 
 /// Bytes of one element: 1, 2, 4 or 8. 0 for a value that is no ElementType.
-size_t elementSize(data::ElementType type);
-/// "f32", "i64", "i1", ...; "?" for a value that is no ElementType.
-std::string_view elementTypeName(data::ElementType type);
+constexpr size_t elementSize(data::ElementType type) { return static_cast<size_t>(elementBytes(type)); }
 /// Product of the sizes. Nothing when a size is negative or the product does
 /// not fit; a zero anywhere gives 0 even where the rest would overflow.
 std::optional<int64_t> elementCount(std::span<const int64_t> shape);

@@ -33,6 +33,15 @@ struct WeightLayout {
   auto operator<=>(const WeightLayout &) const = default;
 };
 
+/// Owned bytes of a layout, 64-byte aligned.
+struct PackedBytes {
+  std::shared_ptr<const std::byte[]> data;
+  size_t bytes = 0;
+};
+/// `layout` of a plain row of `elements` values of `type`. Errors: an extent or
+/// stride that leaves the row, an overflow, no memory.
+Result<PackedBytes> packWeight(data::ElementType type, int64_t elements, const void *row, const WeightLayout &layout);
+
 /// The weights of a model by name. Filled by a loader, then shared and read by
 /// everything: adding is not thread safe, `find` and `get` are.
 class WeightTable {
@@ -46,11 +55,13 @@ public:
 
   /// The bytes of a row under a layout, packed at the first call and kept, so
   /// that every template and binding shares one copy. 64-byte aligned when
-  /// packed.
+  /// packed; aligned to the element otherwise (a row that is not is copied once).
+  /// Errors: no such row; an extent or stride that leaves the row; no memory.
   Result<std::span<const std::byte>> get(std::string_view name, const WeightLayout &layout);
 
-  /// Opens the rows of a .safetensors file, mapped, nothing copied. `names`
-  /// restricts to these (empty: all).
+  /// Opens the rows of a .safetensors file, mapped, nothing copied. The file is
+  /// not trusted: every length, offset, type and shape is checked. It must not
+  /// shrink while mapped.
   static Result<std::shared_ptr<WeightTable>> openSafetensors(const std::string &path);
   /// Writes all rows. Atomic: a temporary file beside it, then rename.
   Status writeSafetensors(const std::string &path) const;
@@ -61,7 +72,7 @@ public:
 private:
   std::map<std::string, WeightRow, std::less<>> table;
   mutable std::mutex mutex; // guards `packed`
-  std::map<std::pair<std::string, WeightLayout>, std::shared_ptr<std::byte[]>> packed;
+  std::map<std::pair<std::string, WeightLayout>, PackedBytes> packed;
   size_t packedTotal = 0;
 };
 

@@ -1,0 +1,93 @@
+//===- Tensor.cpp - values that enter and leave a run ---------------------===//
+#include "rlx/Runtime/Tensor.h"
+
+#include "AlignedBytes.h"
+#include "CheckedMath.h"
+#include "Convert.h"
+
+#include <cstring>
+
+using namespace rlx;
+using data::ElementType;
+
+std::optional<int64_t> rlx::elementCount(std::span<const int64_t> shape) {
+  int64_t count = 1;
+  bool zero = false, overflow = false;
+  for (int64_t size : shape) {
+    if (size < 0)
+      return std::nullopt;
+    zero |= size == 0;
+    overflow |= !checkedMul(count, size, count);
+  }
+  if (zero)
+    return 0;
+  if (overflow)
+    return std::nullopt;
+  return count;
+}
+
+std::string rlx::shapeString(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i != shape.size(); ++i)
+    text += (i ? "," : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+AlignedBytes rlx::allocateAligned(size_t bytes) {
+  std::optional<size_t> rounded = alignUp(bytes ? bytes : 1, kBufferAlignment);
+  if (!rounded || *rounded > PTRDIFF_MAX)
+    return nullptr;
+  return AlignedBytes(static_cast<std::byte *>(std::aligned_alloc(kBufferAlignment, *rounded)));
+}
+
+void Tensor::Free::operator()(std::byte *pointer) const { std::free(pointer); }
+
+Result<Tensor> Tensor::allocate(ElementType type, std::vector<int64_t> shape) {
+  std::optional<int64_t> count = elementCount(shape);
+  int64_t bytes = 0;
+  if (!count || !checkedMul(*count, static_cast<int64_t>(elementSize(type)), bytes))
+    return Error{ErrorCode::OutOfRange,
+                 "a tensor of shape " + shapeString(shape) + " has a negative or overflowing size"};
+  if (elementSize(type) == 0)
+    return Error{ErrorCode::InvalidArgument, "no such element type"};
+  AlignedBytes memory = allocateAligned(static_cast<size_t>(bytes));
+  if (!memory)
+    return Error{ErrorCode::OutOfRange, "no memory for a tensor of " + std::to_string(bytes) + " bytes"};
+  Tensor tensor;
+  tensor.elementType = type;
+  tensor.sizes = std::move(shape);
+  tensor.count = *count;
+  tensor.storage.reset(memory.release());
+  return tensor;
+}
+
+Result<Tensor> Tensor::copyOf(const TensorView &view) {
+  if (view.isFlat)
+    return Error{ErrorCode::InvalidArgument, "a tensor without a shape cannot be copied"};
+  Result<Tensor> tensor = allocate(view.type, {view.shape.begin(), view.shape.end()});
+  if (!tensor)
+    return tensor;
+  if (tensor->bytes() != view.bytes)
+    return Error{ErrorCode::InvalidArgument, "a tensor of shape " + shapeString(view.shape) + " and type " +
+                                                 std::string(elementTypeName(view.type)) + " has " +
+                                                 std::to_string(tensor->bytes()) + " bytes, not " +
+                                                 std::to_string(view.bytes)};
+  if (view.bytes)
+    std::memcpy(tensor->data(), view.data, view.bytes);
+  return tensor;
+}
+
+Result<Tensor> Tensor::toF32() const {
+  Result<Tensor> wide = allocate(ElementType::F32, sizes);
+  if (!wide)
+    return wide;
+  if (elementType == ElementType::F32) {
+    std::memcpy(wide->data(), data(), bytes());
+    return wide;
+  }
+  if (!isShortFloat(elementType))
+    return Error{ErrorCode::InvalidArgument,
+                 "only f16 and bf16 widen to f32, not " + std::string(elementTypeName(elementType))};
+  widenToF32(data(), elementType, wide->data(), static_cast<size_t>(count));
+  return wide;
+}
