@@ -1,0 +1,248 @@
+//===- KernelCompiler.cpp - from a kernel spec to an image ----------------===//
+#include "rlx/Codegen/KernelCompiler.h"
+
+#include "rlx/Codegen/Emitter.h"
+#include "rlx/Codegen/Families.h"
+#include "rlx/Codegen/Image.h"
+#include "rlx/Data/Serialize.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+#include <chrono>
+#include <memory>
+
+using namespace llvm;
+
+namespace rlx {
+
+using data::Family;
+
+namespace {
+
+constexpr const char *kTriple = "x86_64-unknown-linux-gnu";
+
+void initTargets() {
+  static const bool once = [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    return true;
+  }();
+  (void)once;
+}
+
+/// The parts of "x86_64:<cpu>:<features>".
+struct TargetName {
+  std::string cpu, features;
+};
+
+Result<TargetName> parseTarget(StringRef target) {
+  auto [arch, rest] = target.split(':');
+  auto [cpu, features] = rest.split(':');
+  if (arch != "x86_64" || cpu.empty())
+    return Error{ErrorCode::InvalidArgument,
+                 "kernel target '" + target.str() + "' is not of the form x86_64:<cpu>:<features>"};
+  return TargetName{cpu.str(), features.str()};
+}
+
+class Stopwatch {
+public:
+  explicit Stopwatch(KernelPhaseTimes *times) : times(times) { start = std::chrono::steady_clock::now(); }
+  void lap(const char *phase) {
+    if (!times)
+      return;
+    auto now = std::chrono::steady_clock::now();
+    double ms = std::chrono::duration<double, std::milli>(now - start).count();
+    start = now;
+    for (auto &[name, sum] : *times)
+      if (name == phase) {
+        sum += ms;
+        return;
+      }
+    times->emplace_back(phase, ms);
+  }
+
+private:
+  KernelPhaseTimes *times;
+  std::chrono::steady_clock::time_point start;
+};
+
+/// What the code of every family is written for. The kernels would be correct without, but call out.
+Status requireFeatures(const MCSubtargetInfo &subtarget, StringRef target) {
+  for (const char *feature : {"+avx2", "+fma", "+f16c", "+bmi2"})
+    if (!subtarget.checkFeatures(feature))
+      return Error{ErrorCode::Unsupported,
+                   "kernel target '" + target.str() + "' lacks " + (feature + 1) + "; rlx needs x86-64-v3 or later"};
+  return Status::ok();
+}
+
+/// What little pays: fewer instructions for the code generator to select.
+void optimize(Module &module, Function &function, TargetMachine &machine) {
+  PassBuilder passes(&machine);
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager cgscc;
+  ModuleAnalysisManager modules;
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(cgscc);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, cgscc, modules);
+  FunctionPassManager pipeline;
+  pipeline.addPass(EarlyCSEPass());
+  pipeline.addPass(SimplifyCFGPass());
+  pipeline.addPass(createFunctionToLoopPassAdaptor(LICMPass(LICMOptions()), /*UseMemorySSA=*/true));
+  pipeline.run(function, functions);
+}
+
+Status emitFamily(Emitter &e, const data::KernelSpecT &spec) {
+  switch (spec.family) {
+  case Family::Loops:
+    return emitLoops(e, spec);
+  case Family::Reduce:
+    return emitReduce(e, spec);
+  case Family::Rows:
+    return emitRows(e, spec);
+  case Family::Matmul:
+    return emitMatmul(e, spec);
+  case Family::Scan:
+    return emitScan(e, spec);
+  }
+  return Error{ErrorCode::InvalidArgument, "kernel spec: unknown family"};
+}
+
+} // namespace
+
+const std::string &hostTarget() {
+  static const std::string target = [] {
+    initTargets();
+    std::string error;
+    Triple triple(kTriple);
+    const Target *backend = TargetRegistry::lookupTarget(triple, error);
+    std::string cpu = sys::getHostCPUName().str();
+    std::string features;
+    if (backend) {
+      // Only what differs from the cpu's own list (hypervisors hide features), sorted.
+      std::unique_ptr<MCSubtargetInfo> own(backend->createMCSubtargetInfo(triple, cpu, ""));
+      std::vector<std::string> differing;
+      for (const auto &feature : sys::getHostCPUFeatures()) {
+        std::string name = feature.getKey().str();
+        if (own->checkFeatures("+" + name) != feature.getValue())
+          differing.push_back((feature.getValue() ? "+" : "-") + name);
+      }
+      std::sort(differing.begin(), differing.end(), [](const auto &x, const auto &y) {
+        return std::make_pair(x.substr(1), x[0]) < std::make_pair(y.substr(1), y[0]);
+      });
+      features = join(differing, ",");
+    }
+    return "x86_64:" + cpu + ":" + features;
+  }();
+  return target;
+}
+
+Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const KernelCompilerOptions &options) {
+  Stopwatch watch(options.times);
+  initTargets();
+  Result<TargetName> name = parseTarget(spec.target);
+  if (!name)
+    return name.takeError();
+  if (spec.revision != kEmitterRevision)
+    return Error{ErrorCode::InvalidArgument, "kernel spec of emitter revision " + std::to_string(spec.revision) +
+                                                 "; this build has " + std::to_string(kEmitterRevision)};
+  if (Status valid = validateSpec(spec); !valid)
+    return valid.takeError();
+
+  std::string message;
+  Triple triple(kTriple);
+  const Target *backend = TargetRegistry::lookupTarget(triple, message);
+  if (!backend)
+    return Error{ErrorCode::Internal, "no x86-64 code generator: " + message};
+  TargetOptions targetOptions;
+  targetOptions.FunctionSections = true;
+  targetOptions.UniqueSectionNames = true;
+  targetOptions.EmitStackSizeSection = true;
+  targetOptions.UseInitArray = true;
+  std::unique_ptr<TargetMachine> machine(backend->createTargetMachine(triple, name->cpu, name->features, targetOptions,
+                                                                      Reloc::PIC_, CodeModel::Small,
+                                                                      CodeGenOptLevel::Less));
+  if (!machine)
+    return Error{ErrorCode::Internal, "no machine for kernel target '" + spec.target + "'"};
+  if (Status has = requireFeatures(*machine->getMCSubtargetInfo(), spec.target); !has)
+    return has.takeError();
+
+  LLVMContext context;
+  Module module("rlx", context);
+  module.setTargetTriple(triple);
+  module.setDataLayout(machine->createDataLayout());
+  module.setPICLevel(PICLevel::SmallPIC);
+  Emitter emitter(module);
+  for (const char *attribute : {"target-cpu", "tune-cpu"})
+    emitter.function->addFnAttr(attribute, name->cpu);
+  emitter.function->addFnAttr("target-features", name->features);
+  if (Status emitted = emitFamily(emitter, spec); !emitted)
+    return emitted.takeError();
+  raw_string_ostream messageStream(message);
+  if (verifyModule(module, &messageStream))
+    return Error{ErrorCode::Internal, "kernel builder made invalid IR: " + message};
+  if (options.emittedIR) {
+    raw_string_ostream os(*options.emittedIR);
+    module.print(os, nullptr);
+  }
+  if (Status audit = auditModule(module, kKernelEntry); !audit)
+    return audit.takeError();
+  watch.lap("emit");
+
+  optimize(module, *emitter.function, *machine);
+  if (options.optimizedIR) {
+    raw_string_ostream os(*options.optimizedIR);
+    module.print(os, nullptr);
+  }
+  watch.lap("optimize");
+
+  auto generate = [&](Module &from, CodeGenFileType type, SmallVectorImpl<char> &out) -> bool {
+    raw_svector_ostream os(out);
+    legacy::PassManager codegen;
+    if (machine->addPassesToEmitFile(codegen, os, nullptr, type, /*DisableVerify=*/true))
+      return false;
+    codegen.run(from);
+    return true;
+  };
+  SmallVector<char, 0> object;
+  if (options.assembly) {
+    // From a copy, because the code generator changes what it is given.
+    std::unique_ptr<Module> copy = CloneModule(module);
+    if (generate(*copy, CodeGenFileType::AssemblyFile, object))
+      options.assembly->assign(object.data(), object.size());
+    object.clear();
+  }
+  if (!generate(module, CodeGenFileType::ObjectFile, object))
+    return Error{ErrorCode::Internal, "the code generator cannot write objects"};
+  watch.lap("codegen");
+
+  Result<data::KernelImageT> image = linkImage({object.data(), object.size()}, kKernelEntry);
+  if (!image)
+    return image.takeError();
+  image->spec = serializeSpec(spec);
+  image->target = spec.target;
+  watch.lap("link");
+  return image;
+}
+
+} // namespace rlx
