@@ -35,11 +35,22 @@ private:
   struct Declared {
     int64_t min = 0, max = INT64_MAX, multiple = 1;
   };
+  class Impl;
+  // Everything below is in inner form: a name H with a multiple m is replaced by
+  // m * h, where h is a name of ours, so that the normal form itself decides
+  // what the multiple decides.
   std::map<std::string, Declared, std::less<>> declared;
-  std::vector<std::pair<DimExpr, DimExpr>> rewrites; // atom -> expression
-  std::map<DimExpr, Range> learned;                  // ranges of other expressions
-  std::vector<std::pair<DimPredicate, bool>> known;  // asked as they are
+  std::vector<std::string> order;                    // of declaration
+  std::vector<std::pair<DimExpr, DimExpr>> rewrites; // name or atom -> expression
+  std::map<DimExpr, Range> learned;                  // ranges of primitive polynomials
+  std::vector<DimExpr> zero, nonzero;                // primitive polynomials
+  std::vector<std::pair<DimPredicate, bool>> known;  // Divisible and Broadcastable, as they are
 };
+
+/// What is wrong when `predicate` is false under `binding`, for people:
+/// "K is 6 but N+M is 5 (N=2, M=3)", "S is 600, more than 512". Sizes that cannot
+/// be evaluated are left out.
+std::string describeFailure(const DimPredicate &predicate, const Binding &binding);
 
 /// The one way in which template forming reads sizes (the design's second idea).
 /// A question that the facts decide is not recorded; any other is answered by the
@@ -61,8 +72,9 @@ public:
   /// A choice: either answer is a legal plan. Errors only when the predicate
   /// cannot be evaluated (overflow).
   Result<bool> ask(const DimPredicate &predicate, std::string_view op, std::string_view reason);
-  /// A requirement: when false, the error `message` (with sizes appended), which
-  /// is recorded too, as an error leaf.
+  /// A requirement: when false, the error `message` (with sizes appended as
+  /// describeFailure says them). A false one ends the trail, also where the facts
+  /// had decided it.
   Status require(const DimPredicate &predicate, std::string_view op, std::string_view message);
 
   const std::vector<Asked> &trail() const { return asked; }
