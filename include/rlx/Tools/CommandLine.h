@@ -1,0 +1,36 @@
+//===- CommandLine.h - flags and error lines of a tool ----------*- C++ -*-===//
+#ifndef RLX_TOOLS_COMMANDLINE_H
+#define RLX_TOOLS_COMMANDLINE_H
+
+#include "rlx/Support/Result.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+namespace rlx::tools {
+
+/// "rlx-run: error: <message>" on standard error; returns the exit code, 1.
+inline int fail(const CLI::App &app, const std::string &message) {
+  std::fprintf(stderr, "%s: error: %s\n", app.get_name().c_str(), message.c_str());
+  return 1;
+}
+inline int fail(const CLI::App &app, const Error &error) { return fail(app, error.message); }
+
+/// Parses the flags. An exit code means that the tool is done: 0 after --help, 1
+/// after a line about flags that are wrong. Needs exceptions: for tools only.
+inline std::optional<int> parseFlags(CLI::App &app, int argc, char **argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return fail(app, std::string(error.what()) + " (see --help)");
+  }
+  return std::nullopt;
+}
+
+} // namespace rlx::tools
+
+#endif // RLX_TOOLS_COMMANDLINE_H
