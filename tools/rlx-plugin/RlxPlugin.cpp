@@ -1,5 +1,5 @@
 //===- RlxPlugin.cpp - rlx for the packaged mlir-opt ----------------------===//
-#include "rlx/Dialect/RLX/IR/RLX.h"
+#include "rlx/Dialect/RLX/IR/RLXOps.h"
 #include "rlx/Transforms/Passes.h"
 #include "rlx/Transforms/Pipelines.h"
 

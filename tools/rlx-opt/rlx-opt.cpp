@@ -1,0 +1,48 @@
+//===- rlx-opt.cpp - runs passes over rlx graphs --------------------------===//
+#include "rlx/Dialect/RLX/IR/RLXOps.h"
+#include "rlx/Transforms/Passes.h"
+#include "rlx/Transforms/Pipelines.h"
+#ifdef RLX_OPT_PLAN_PASSES
+#include "rlx/Codegen/Plan/Passes.h"
+#endif
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+static const char *const help = R"(rlx-opt: runs passes over graphs of the rlx dialect, and prints what they make.
+
+A graph has named dims. Start with one of inputs whose sizes are open, let rlx work out every other size as an
+expression, and bind the names when sizes are known:
+
+  rlx-opt graph.mlir --rlx-infer-dims
+  rlx-opt graph.mlir --rlx-infer-dims --rlx-bind-dims=dims=B=2,S=16 --rlx-sync-shapes
+
+Whole stages have a name, and stop where asked:
+
+  rlx-opt graph.mlir --rlx-prepare                       once per graph
+  rlx-opt graph.mlir --rlx-prepare=until=recognise
+  rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16    per set of sizes
+
+To see each step: --mlir-print-ir-after-change. To see what merged: --remarks-filter=rlx-dedupe-constants.
+Reads standard input when no file is named, text or bytecode. Exits with 1 when the input is wrong.
+)";
+
+int main(int argc, char **argv) {
+  // Only what a test needs: rlx itself, and what stands on the other side of rlx-strip-dims.
+  mlir::DialectRegistry registry;
+  registry.insert<rlx::ir::RLXDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
+                  mlir::tensor::TensorDialect>();
+  rlx::transforms::registerTransformsPasses();
+  rlx::transforms::registerPipelines();
+#ifdef RLX_OPT_PLAN_PASSES
+  rlx::codegen::registerPlanPasses();
+#endif
+  mlir::registerCSEPass();
+  mlir::registerCanonicalizerPass();
+  mlir::registerSymbolDCEPass();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, help, registry));
+}
