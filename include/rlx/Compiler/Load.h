@@ -27,7 +27,7 @@ struct LoadOptions {
 };
 
 struct LoadedModel {
-  std::shared_ptr<Model> model;
+  std::shared_ptr<const Model> model;
   std::vector<std::string> warnings;
 };
 

@@ -1,0 +1,422 @@
+//===- FormKernels.cpp - group the ops of a bound graph into kernels ------===//
+//
+// Which values are stored is decided first; every stored value that is not a
+// source then becomes one kernel, whose region is a copy of everything that
+// leads to it from other stored values.
+//
+//   sources   inputs, weights, params, constants: stored already
+//   aliases   a reshape of a stored value: the same buffer
+//   roots     matmul, reduce, softmax and norms, scan, concat, pad, scatter:
+//             always the heart of a kernel of their own
+//   views     transpose, slice, broadcast_to, splitting reshapes: copied into
+//             every kernel that looks through them
+//   inline    splat constants, iota, dim values: cheap, copied likewise
+//   compute   elementwise ops and gathers: part of the one kernel that needs
+//             them, or stored when several do
+//
+//===----------------------------------------------------------------------===//
+
+#include "rlx/Codegen/Plan/IndexMap.h"
+#include "rlx/Codegen/Plan/Passes.h"
+#include "rlx/Codegen/Plan/Questions.h"
+#include "rlx/Dialect/RLX/IR/TensorShape.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace rlx::codegen {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "rlx/Codegen/Plan/Passes.h.inc"
+} // namespace rlx::codegen
+
+using namespace mlir;
+
+namespace rlx::codegen {
+namespace {
+
+/// Instructions and operands beyond which a chain of elementwise ops is cut, so
+/// that a kernel stays within the vector registers and compiles quickly.
+constexpr unsigned kMaxChain = 40;
+
+enum class Role { Source, Alias, Root, View, Inline, Compute };
+
+class KernelFormer {
+public:
+  KernelFormer(ir::GraphOp graph, SizeAccessor &sizes) : graph(graph), sizes(sizes), reader(sizes.known()) {}
+
+  Status run();
+
+private:
+  Status askInnermost();
+  Role classify(Operation *op);
+  Role role(Operation *op) const { return roles.lookup(op); }
+  bool isStored(Value value) const;
+  /// Whether `user` can take operand `operand` as part of its own kernel, given
+  /// that the operand is computed there element by element.
+  bool takesComputed(OpOperand &use);
+  void growEpilogues();
+  void decideStored();
+  void limitChains();
+  void storeThroughViews(Value value);
+  void build();
+  ir::KernelFamily familyOf(Operation *op);
+  bool sameDims(Value a, Value b) { return reader.dims(a) == reader.dims(b); }
+
+  ir::GraphOp graph;
+  SizeAccessor &sizes;
+  DimReader reader;
+  DenseMap<Operation *, Role> roles;
+  llvm::SmallPtrSet<Operation *, 32> stored;
+  /// A matmul (or an epilogue op that is not the last) -> last op of its kernel.
+  DenseMap<Operation *, Operation *> epilogueEnd;
+  llvm::SmallPtrSet<Operation *, 16> matmulEnds;
+};
+
+bool isSplat(ir::ConstantOp constant) {
+  auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
+  return dense && dense.isSplat();
+}
+
+bool isRoot(Operation *op) {
+  return isa<ir::MatmulOp, ir::ReduceOp, ir::SoftmaxOp, ir::LogSoftmaxOp, ir::LayerNormOp, ir::RmsNormOp, ir::CumSumOp,
+             ir::ConcatOp, ir::PadOp, ir::ScatterElementsOp, ir::ScatterNDOp>(op);
+}
+
+/// Ops that read their operands through addresses alone: what they read must be
+/// stored (or a view of what is).
+bool readsThroughAddresses(Operation *op, unsigned operand) {
+  if (isa<ir::MatmulOp, ir::SoftmaxOp, ir::LogSoftmaxOp, ir::LayerNormOp, ir::RmsNormOp, ir::CumSumOp>(op))
+    return true;
+  if (isa<ir::GatherOp, ir::GatherNDOp, ir::GatherElementsOp>(op))
+    return true;
+  // Scatters compute their data and updates, but look indices up.
+  if (isa<ir::ScatterElementsOp, ir::ScatterNDOp>(op))
+    return operand == 1;
+  return false;
+}
+
+/// Norms over more than the last axis read a row of several dims.
+bool readsSeveralDimsAsOne(Operation *op) {
+  auto several = [](auto norm) {
+    return static_cast<int64_t>(norm.getAxis()) + 1 < cast<RankedTensorType>(norm.getInput().getType()).getRank();
+  };
+  if (auto norm = dyn_cast<ir::LayerNormOp>(op))
+    return several(norm);
+  if (auto norm = dyn_cast<ir::RmsNormOp>(op))
+    return several(norm);
+  return false;
+}
+
+Role KernelFormer::classify(Operation *op) {
+  if (isa<ir::WeightOp, ir::ParamOp>(op))
+    return Role::Source;
+  if (auto constant = dyn_cast<ir::ConstantOp>(op))
+    return isSplat(constant) ? Role::Inline : Role::Source;
+  if (isa<ir::IotaOp>(op))
+    return Role::Inline;
+  if (auto dims = dyn_cast<ir::DimValuesOp>(op))
+    return dims.getValues().size() == 1 ? Role::Inline : Role::Root;
+  if (isRoot(op))
+    return Role::Root;
+  if (isView(op, reader))
+    return Role::View;
+  if (isa<ir::ReshapeOp>(op))
+    return Role::Alias; // merges dims: its operand will be stored
+  return Role::Compute;
+}
+
+bool KernelFormer::isStored(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return true;
+  return role(op) == Role::Source || stored.contains(op);
+}
+
+/// The design asks one fact of broadcasting: whether an operand's innermost dim
+/// is the result's (a vector load) or 1 (a splat). Outer dims are strides.
+Status KernelFormer::askInnermost() {
+  Status failed;
+  graph.getBody().walk([&](Operation *op) {
+    if (!isa<ir::ElementwiseOpInterface>(op) || !failed)
+      return;
+    Dims result = reader.dims(op->getResult(0));
+    if (result.empty())
+      return;
+    for (Value operand : op->getOperands()) {
+      Dims dims = reader.dims(operand);
+      if (dims.empty())
+        continue;
+      DimExpr own = sizes.expr(dims.back()), whole = sizes.expr(result.back());
+      if (own == whole || own.isConstant())
+        continue;
+      Result<bool> equal = sizes.ask({DimPredicate::Kind::Equal, own, whole}, nodeName(op),
+                                     "the innermost dim of an operand is read as it is, not repeated");
+      if (!equal) {
+        failed = equal.takeError();
+        return;
+      }
+      if (*equal)
+        continue;
+      Result<bool> unit = sizes.ask({DimPredicate::Kind::Equal, own, DimExpr(1)}, nodeName(op),
+                                    "the innermost dim of an operand is repeated");
+      if (!unit) {
+        failed = unit.takeError();
+        return;
+      }
+    }
+  });
+  return failed;
+}
+
+bool KernelFormer::takesComputed(OpOperand &use) {
+  Operation *user = use.getOwner();
+  if (isa<ir::OutputOp>(user) || readsThroughAddresses(user, use.getOperandNumber()))
+    return false;
+  // Computing a value once per element of a larger result would repeat the work; but a gather of one element per row
+  // (a scale, say) is an address that the row shares.
+  if (isa<ir::ElementwiseOpInterface, ir::BroadcastToOp>(user)) {
+    Dims own = reader.dims(use.get()), result = reader.dims(user->getResult(0));
+    if (isa_and_nonnull<ir::GatherOp>(use.get().getDefiningOp()) && !own.empty() && own.back() == DimExpr(1))
+      return true;
+    return elementCount(own) == elementCount(result);
+  }
+  return role(user) != Role::Alias;
+}
+
+/// A matmul takes the elementwise ops after it into its kernel, as long as each
+/// is the only user of the one before and keeps its shape.
+void KernelFormer::growEpilogues() {
+  graph.getBody().walk([&](ir::MatmulOp matmul) {
+    SmallVector<Operation *> chain{matmul};
+    while (chain.size() < 12) {
+      Operation *last = chain.back();
+      Value value = last->getResult(0);
+      // All uses must be operands of one op (x * x counts as one).
+      Operation *next = nullptr;
+      bool single = true;
+      for (Operation *user : value.getUsers()) {
+        if (next && user != next)
+          single = false;
+        next = user;
+      }
+      if (!next || !single || !isa<ir::ElementwiseOpInterface>(next) || !sameDims(value, next->getResult(0)) ||
+          epilogueEnd.count(next))
+        break;
+      chain.push_back(next);
+    }
+    for (Operation *op : chain)
+      epilogueEnd[op] = chain.back();
+    matmulEnds.insert(chain.back());
+  });
+}
+
+void KernelFormer::storeThroughViews(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (stored.contains(op) || role(op) == Role::Source)
+      return;
+    if (role(op) == Role::View) {
+      value = op->getOperand(0);
+      continue;
+    }
+    if (role(op) == Role::Alias) {
+      stored.insert(op);
+      // A merge is an alias of its operand's buffer, which must then be whole.
+      Value operand = op->getOperand(0);
+      if (Operation *source = operand.getDefiningOp(); source && role(source) != Role::Source)
+        stored.insert(source);
+      value = operand;
+      continue;
+    }
+    stored.insert(op);
+    return;
+  }
+}
+
+void KernelFormer::decideStored() {
+  SmallVector<Operation *> order;
+  for (Operation &op : graph.getBody().front().without_terminator())
+    order.push_back(&op);
+
+  for (Value value : graph.getBody().front().getTerminator()->getOperands())
+    if (Operation *op = value.getDefiningOp(); op && role(op) != Role::Source)
+      stored.insert(op);
+
+  // From the end: whoever needs a value is settled before the value is.
+  DenseMap<Operation *, llvm::SmallSetVector<Operation *, 2>> kernelsOf;
+  for (Operation *op : llvm::reverse(order)) {
+    if (role(op) == Role::Source)
+      continue;
+    Operation *end = epilogueEnd.lookup(op);
+    bool inEpilogue = end && end != op;
+    llvm::SmallSetVector<Operation *, 2> &kernels = kernelsOf[op];
+    bool mustStore = (role(op) == Role::Root && !inEpilogue) || (end && end == op);
+    for (OpOperand &use : op->getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<ir::OutputOp>(user))
+        continue;
+      if (inEpilogue) {
+        kernels.insert(end);
+        continue;
+      }
+      if (!takesComputed(use) && role(op) != Role::View && role(op) != Role::Inline)
+        mustStore = true;
+      // A row of several dims is read as one: it must lie in one piece.
+      if (role(op) == Role::View && readsSeveralDimsAsOne(user))
+        mustStore = true;
+      // A root reads through views: what they show must be stored.
+      if (readsThroughAddresses(user, use.getOperandNumber()))
+        storeThroughViews(op->getResult(0));
+      if (role(user) == Role::Alias && role(op) != Role::Inline)
+        mustStore = true;
+      if (stored.contains(user))
+        kernels.insert(user);
+      else
+        kernels.insert(kernelsOf[user].begin(), kernelsOf[user].end());
+    }
+    if (role(op) == Role::Compute && !inEpilogue && kernels.size() > 1)
+      mustStore = true;
+    if (role(op) == Role::Alias)
+      mustStore = true;
+    // An inline value that is looked up, merged or returned is made like any other.
+    if (role(op) == Role::Inline)
+      for (OpOperand &use : op->getUses())
+        if (readsThroughAddresses(use.getOwner(), use.getOperandNumber()) || role(use.getOwner()) == Role::Alias)
+          mustStore = true;
+    if (mustStore)
+      stored.insert(op);
+    if (role(op) == Role::Alias)
+      storeThroughViews(op->getResult(0));
+    // A view that is returned, or looked at through an alias, is copied by a kernel of its own.
+    if (stored.contains(op)) {
+      kernels.clear();
+      kernels.insert(op);
+    }
+  }
+}
+
+/// Cuts chains that have become too long, nearest to the sources first.
+void KernelFormer::limitChains() {
+  DenseMap<Operation *, unsigned> length;
+  for (Operation &op : graph.getBody().front().without_terminator()) {
+    if (role(&op) == Role::Source)
+      continue;
+    unsigned total = 1;
+    for (Value operand : op.getOperands())
+      if (!isStored(operand))
+        total += length.lookup(operand.getDefiningOp());
+    if (total > kMaxChain && role(&op) == Role::Compute && !epilogueEnd.count(&op)) {
+      stored.insert(&op);
+    } else if (total > kMaxChain) {
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && !isStored(operand) && role(producer) == Role::Compute && !epilogueEnd.count(producer))
+          stored.insert(producer);
+    }
+    length[&op] = total;
+  }
+}
+
+ir::KernelFamily KernelFormer::familyOf(Operation *op) {
+  if (matmulEnds.contains(op))
+    return ir::KernelFamily::Matmul;
+  if (isa<ir::ReduceOp>(op))
+    return ir::KernelFamily::Reduce;
+  if (isa<ir::SoftmaxOp, ir::LogSoftmaxOp, ir::LayerNormOp, ir::RmsNormOp>(op))
+    return ir::KernelFamily::Rows;
+  if (isa<ir::CumSumOp>(op))
+    return ir::KernelFamily::Scan;
+  return ir::KernelFamily::Loops;
+}
+
+void KernelFormer::build() {
+  SmallVector<Operation *> order;
+  for (Operation &op : graph.getBody().front().without_terminator())
+    order.push_back(&op);
+
+  OpBuilder builder(graph.getContext());
+  for (Operation *op : order) {
+    if (!stored.contains(op) || role(op) == Role::Alias)
+      continue;
+    // A reshape of a stored value is the same buffer, whatever its dims do.
+    if (auto reshape = dyn_cast<ir::ReshapeOp>(op); reshape && isStored(reshape.getInput()))
+      continue;
+    // Everything that leads here from stored values, in graph order.
+    llvm::SetVector<Operation *> members;
+    llvm::SetVector<Value> inputs;
+    SmallVector<Operation *> work{op};
+    while (!work.empty()) {
+      Operation *member = work.pop_back_val();
+      if (!members.insert(member))
+        continue;
+      for (Value operand : member->getOperands()) {
+        if (isStored(operand))
+          inputs.insert(operand);
+        else
+          work.push_back(operand.getDefiningOp());
+      }
+    }
+    SmallVector<Operation *> body = members.takeVector();
+    llvm::sort(body, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    // Inputs in the order the body uses them, so that equal kernels have equal regions.
+    llvm::SetVector<Value> ordered;
+    for (Operation *member : body)
+      for (Value operand : member->getOperands())
+        if (inputs.contains(operand))
+          ordered.insert(operand);
+
+    builder.setInsertionPoint(op);
+    auto kernel = ir::KernelOp::create(builder, op->getLoc(), op->getResultTypes(), familyOf(op), ordered.getArrayRef(),
+                                       StringAttr());
+    Block &block = kernel.getBody().emplaceBlock();
+    IRMapping mapping;
+    for (Value input : ordered)
+      mapping.map(input, block.addArgument(input.getType(), input.getLoc()));
+    OpBuilder inner = OpBuilder::atBlockEnd(&block);
+    for (Operation *member : body)
+      inner.clone(*member, mapping);
+    ir::YieldOp::create(inner, op->getLoc(), ValueRange{mapping.lookup(op->getResult(0))});
+    op->getResult(0).replaceUsesWithIf(kernel.getResult(0),
+                                       [&](OpOperand &use) { return use.getOwner()->getBlock() != &block; });
+  }
+  // What no kernel and no output reads any more is gone.
+  for (Operation *op : llvm::reverse(order))
+    if (op->use_empty() && !isa<ir::KernelOp>(op))
+      op->erase();
+}
+
+Status KernelFormer::run() {
+  if (Status status = askInnermost(); !status)
+    return status;
+  graph.getBody().walk([&](Operation *op) { roles[op] = classify(op); });
+  growEpilogues();
+  decideStored();
+  limitChains();
+  build();
+  return Status::ok();
+}
+
+struct FormKernels : impl::FormKernelsBase<FormKernels> {
+  void runOnOperation() override {
+    ir::GraphOp graph = getOperation();
+    Binding binding = boundSizes(graph);
+    for (ir::DimDeclAttr dim : graph.getDimDecls())
+      if (!dim.getBound()) {
+        graph.emitError() << "dim '" << dim.getName() << "' has no size: run rlx-bind-dims first";
+        return signalPassFailure();
+      }
+    // Earlier questions come first in the trail: ask them again of fresh facts.
+    SizeAccessor sizes(declaredFacts(graph), binding);
+    Status status = askFirstQuestions(graph, sizes);
+    if (status)
+      status = KernelFormer(graph, sizes).run();
+    if (!status) {
+      graph.emitError() << status.error().message;
+      return signalPassFailure();
+    }
+    recordQuestions(graph, sizes.trail());
+  }
+};
+
+} // namespace
+} // namespace rlx::codegen

@@ -1,0 +1,160 @@
+//===- Questions.cpp - facts, guards and requirements of a graph ----------===//
+
+#include "rlx/Codegen/Plan/Questions.h"
+
+#include "rlx/Dialect/RLX/IR/TensorShape.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+
+namespace rlx::codegen {
+
+namespace {
+constexpr llvm::StringLiteral kGuards = "rlx.guards";
+}
+
+DimFacts declaredFacts(ir::GraphOp graph) {
+  DimFacts facts;
+  for (ir::DimDeclAttr dim : graph.getDimDecls())
+    facts.declare(dim.getName().str(), dim.getMin(), dim.getMax(), dim.getMultiple());
+  return facts;
+}
+
+DimFacts knownFacts(ir::GraphOp graph) {
+  DimFacts facts = declaredFacts(graph);
+  for (const SizeAccessor::Asked &question : recordedQuestions(graph))
+    facts.learn(question.predicate, question.answer);
+  return facts;
+}
+
+Binding boundSizes(ir::GraphOp graph) {
+  Binding binding;
+  for (ir::DimDeclAttr dim : graph.getDimDecls())
+    if (dim.getBound())
+      binding[dim.getName().str()] = *dim.getBound();
+  return binding;
+}
+
+std::vector<SizeAccessor::Asked> recordedQuestions(ir::GraphOp graph) {
+  std::vector<SizeAccessor::Asked> questions;
+  auto guards = graph->getAttrOfType<ArrayAttr>(kGuards);
+  if (!guards)
+    return questions;
+  for (Attribute entry : guards) {
+    auto guard = dyn_cast<DictionaryAttr>(entry);
+    if (!guard)
+      continue;
+    auto text = [&](StringRef key) {
+      auto attr = guard.getAs<StringAttr>(key);
+      return attr ? attr.getValue().str() : std::string();
+    };
+    auto flag = [&](StringRef key) {
+      auto attr = guard.getAs<BoolAttr>(key);
+      return attr && attr.getValue();
+    };
+    Result<DimPredicate> predicate = DimPredicate::parse(text("predicate"));
+    if (!predicate)
+      continue;
+    questions.push_back({*predicate, flag("answer"), flag("required"), text("op"), text("message")});
+  }
+  return questions;
+}
+
+void recordQuestions(ir::GraphOp graph, const std::vector<SizeAccessor::Asked> &questions) {
+  Builder builder(graph.getContext());
+  SmallVector<Attribute> guards;
+  for (const SizeAccessor::Asked &question : questions)
+    guards.push_back(builder.getDictionaryAttr({
+        builder.getNamedAttr("predicate", builder.getStringAttr(question.predicate.str())),
+        builder.getNamedAttr("answer", builder.getBoolAttr(question.answer)),
+        builder.getNamedAttr("required", builder.getBoolAttr(question.required)),
+        builder.getNamedAttr("op", builder.getStringAttr(question.op)),
+        builder.getNamedAttr("message", builder.getStringAttr(question.message)),
+    }));
+  if (guards.empty())
+    graph->removeAttr(kGuards);
+  else
+    graph->setAttr(kGuards, builder.getArrayAttr(guards));
+}
+
+std::string nodeName(Operation *op) {
+  Location loc = op->getLoc();
+  if (auto name = dyn_cast<NameLoc>(loc))
+    return name.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (auto name = dyn_cast<NameLoc>(part))
+        return name.getName().str();
+  return op->getName().getStringRef().str();
+}
+
+namespace {
+/// Asks which way each min and max of `expr` falls. Innermost first, so that an
+/// outer one is asked about what the inner one turned out to be.
+Status settleAtoms(const DimExpr &expr, SizeAccessor &sizes, Operation *op) {
+  // A question can simplify the rest: start over until nothing is left to ask.
+  for (;;) {
+    std::vector<DimExpr> atoms;
+    sizes.expr(expr).collectAtoms(atoms);
+    const DimExpr *open = nullptr;
+    for (const DimExpr &atom : atoms)
+      if (atom.kind() == DimExpr::Kind::Min || atom.kind() == DimExpr::Kind::Max) {
+        open = &atom;
+        break;
+      }
+    if (!open)
+      return Status::ok();
+    DimExpr settled = *open;
+    Result<bool> answer =
+        sizes.ask({DimPredicate::Kind::LessEqual, settled.operands()[0], settled.operands()[1]}, nodeName(op),
+                  "which operand of " + settled.str() + " counts");
+    if (!answer)
+      return answer.takeError();
+    // The facts must have settled it; if they cannot use the answer, leave the atom as an expression.
+    if (sizes.expr(settled) == settled)
+      return Status::ok();
+  }
+}
+} // namespace
+
+Status askFirstQuestions(ir::GraphOp graph, SizeAccessor &sizes) {
+  for (ir::ConstraintAttr constraint : graph.getConstraintList())
+    if (Status status = sizes.require(constraint.getPredicate(), "graph", constraint.getMessage().str()); !status)
+      return status;
+  for (BlockArgument argument : graph.getBody().getArguments())
+    for (const DimExpr &dim : ir::getShape(cast<RankedTensorType>(argument.getType())).dims)
+      if (Status status = settleAtoms(dim, sizes, graph); !status)
+        return status;
+  Status failed;
+  WalkResult walk = graph.getBody().walk([&](Operation *op) {
+    if (auto shaped = dyn_cast<ir::ShapeFunctionOpInterface>(op)) {
+      SmallVector<ir::Requirement> requirements;
+      shaped.collectRequirements(requirements);
+      for (const ir::Requirement &requirement : requirements)
+        if (Status status = sizes.require(requirement.predicate, nodeName(op), requirement.message); !status) {
+          failed = std::move(status);
+          return WalkResult::interrupt();
+        }
+    }
+    // Sizes of results, and those that attributes hold (a slice's starts).
+    SmallVector<DimExpr> mentioned;
+    for (Type type : op->getResultTypes())
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        llvm::append_range(mentioned, ir::getShape(tensor).dims);
+    for (NamedAttribute attribute : op->getAttrs())
+      if (auto dims = dyn_cast<ir::DimsAttr>(attribute.getValue()))
+        llvm::append_range(mentioned, dims.getDims());
+    for (const DimExpr &dim : mentioned)
+      if (Status status = settleAtoms(dim, sizes, op); !status) {
+        failed = std::move(status);
+        return WalkResult::interrupt();
+      }
+    return WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return failed;
+  return Status::ok();
+}
+
+} // namespace rlx::codegen

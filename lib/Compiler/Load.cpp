@@ -1,0 +1,155 @@
+//===- Load.cpp - from a file to a model that runs ------------------------===//
+
+#include "rlx/Compiler/Load.h"
+
+#include "HostFolder.h"
+#include "ModelCompiler.h"
+#include "Session.h"
+
+#include "rlx/Codegen/Plan/EmitPlan.h"
+#include "rlx/Import/ModuleIO.h"
+#include "rlx/Import/Onnx.h"
+#include "rlx/Runtime/Model.h"
+#include "rlx/Transforms/Pipelines.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+using namespace mlir;
+
+namespace rlx::compiler {
+
+namespace {
+constexpr llvm::StringLiteral kImport = "import";
+
+/// Refuses to specialize: the user asked to stop earlier.
+class StoppedCompiler : public CompilerInterface {
+public:
+  explicit StoppedCompiler(std::string stage) : stage(std::move(stage)) {}
+  Result<SpecializeReply> specialize(const Binding &) override { return stopped(); }
+  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT>, PhaseTimes &) override {
+    return stopped();
+  }
+  std::string target() const override { return {}; }
+
+private:
+  Error stopped() const {
+    return {ErrorCode::InvalidArgument, "the model was prepared only as far as '" + stage + "' and cannot run"};
+  }
+  std::string stage;
+};
+
+struct Source {
+  OwningOpRef<ModuleOp> module;
+  std::shared_ptr<WeightTable> weights;
+  std::vector<std::string> warnings;
+};
+
+Result<Source> readSource(MLIRContext &context, const std::string &path, const LoadOptions &options) {
+  llvm::StringRef name(path);
+  if (name.ends_with(".mlir") || name.ends_with(".mlirbc")) {
+    if (options.dynamicInputs)
+      return Error{ErrorCode::InvalidArgument, "'" + path + "': only the dims of ONNX models can be redeclared"};
+    Result<OpenedModule> opened = openMlir(context, path, options.weightsFile);
+    if (!opened)
+      return opened.takeError();
+    return Source{std::move(opened->module), std::move(opened->weights), {}};
+  }
+  if (name.ends_with(".onnx")) {
+    if (!options.weightsFile.empty())
+      return Error{ErrorCode::InvalidArgument, "'" + path + "': a weights file belongs to an .mlir model only"};
+    ImportOptions importOptions;
+    importOptions.dynamicInputs = options.dynamicInputs;
+    Result<ImportedModel> imported = importOnnx(context, path, importOptions);
+    if (!imported)
+      return imported.takeError();
+    return Source{std::move(imported->module), std::move(imported->weights), std::move(imported->warnings)};
+  }
+  return Error{ErrorCode::InvalidArgument,
+               "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir, .mlirbc)"};
+}
+
+} // namespace
+
+const std::vector<std::string> &stageNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{kImport.str()};
+    for (llvm::StringRef stage : transforms::prepareStages())
+      all.push_back(stage.str());
+    return all;
+  }();
+  return names;
+}
+
+Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options) {
+  if (!options.until.empty() && !llvm::is_contained(stageNames(), options.until))
+    return Error{ErrorCode::InvalidArgument,
+                 "no stage '" + options.until + "'; stages are " + llvm::join(stageNames(), ", ")};
+  std::unique_ptr<MLIRContext> context = makeContext();
+  Result<Source> source = readSource(*context, path, options);
+  if (!source)
+    return source.takeError();
+  unsigned dumped = 0;
+  if (Status status = dumpModule(*source->module, options.dumpDir, dumped++, kImport.str()); !status)
+    return status.takeError();
+
+  bool stopped = options.until == kImport;
+  if (!stopped) {
+    HostFolder folder;
+    // Each stage repeats those before it when it is dumped alone; run once, stage by stage only for the dumps.
+    if (!options.dumpDir.empty()) {
+      for (llvm::StringRef stage : transforms::prepareStages()) {
+        OwningOpRef<ModuleOp> copy = source->module->clone();
+        transforms::PrepareOptions prepare;
+        prepare.until = stage.str();
+        prepare.folding = &folder;
+        PassManager manager(context.get());
+        if (failed(transforms::buildPreparePipeline(manager, prepare)))
+          return Error{ErrorCode::Internal, "stage '" + stage.str() + "' is not one of rlx-prepare"};
+        if (Status status = runPasses(manager, *copy, ErrorCode::InvalidModel); !status)
+          return status.takeError();
+        if (Status status = dumpModule(*copy, options.dumpDir, dumped++, stage.str()); !status)
+          return status.takeError();
+        if (options.until == stage)
+          break;
+      }
+    }
+    transforms::PrepareOptions prepare;
+    prepare.until = options.until;
+    prepare.folding = &folder;
+    PassManager manager(context.get());
+    if (failed(transforms::buildPreparePipeline(manager, prepare)))
+      return Error{ErrorCode::Internal, "stage '" + options.until + "' is not one of rlx-prepare"};
+    if (Status status = runPasses(manager, *source->module, ErrorCode::InvalidModel); !status)
+      return status.takeError();
+    stopped = !options.until.empty();
+  }
+
+  Result<ir::GraphOp> graph = onlyGraph(*source->module);
+  if (!graph)
+    return graph.takeError();
+  Result<data::ModelSignatureT> signature = codegen::emitSignature(*graph);
+  if (!signature)
+    return signature.takeError();
+  std::shared_ptr<CompilerInterface> compiler;
+  if (stopped) {
+    compiler = std::make_shared<StoppedCompiler>(options.until);
+  } else {
+    Result<std::shared_ptr<ModelCompiler>> made = ModelCompiler::create(*source->module, options.dumpDir, dumped);
+    if (!made)
+      return made.takeError();
+    compiler = std::move(*made);
+  }
+  Result<std::shared_ptr<const Model>> model =
+      Model::create(std::move(*signature), std::move(source->weights), std::move(compiler));
+  if (!model)
+    return model.takeError();
+  LoadedModel loaded;
+  loaded.model = std::move(*model);
+  loaded.warnings = std::move(source->warnings);
+  return loaded;
+}
+
+} // namespace rlx::compiler

@@ -1,0 +1,143 @@
+//===- ModelCompiler.cpp - the compiler of one model ----------------------===//
+
+#include "ModelCompiler.h"
+
+#include "KernelRequests.h"
+#include "Session.h"
+
+#include "rlx/Codegen/Plan/EmitPlan.h"
+#include "rlx/Codegen/Plan/Passes.h"
+#include "rlx/Codegen/Plan/Questions.h"
+#include "rlx/Transforms/Passes.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace rlx::compiler {
+
+namespace {
+/// Specializations a context serves: types and attributes with numbers in them stay in it for good.
+constexpr unsigned kUsesOfContext = 64;
+
+class Stopwatch {
+public:
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    double ms = std::chrono::duration<double, std::milli>(now - start).count();
+    start = now;
+    return ms;
+  }
+
+private:
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+} // namespace
+
+struct ModelCompiler::Session {
+  std::unique_ptr<MLIRContext> context;
+  OwningOpRef<ModuleOp> module;
+  unsigned uses = 0;
+};
+
+ModelCompiler::~ModelCompiler() = default;
+
+Result<std::shared_ptr<ModelCompiler>> ModelCompiler::create(ModuleOp module, std::string dumpDir,
+                                                             unsigned stagesDumped) {
+  std::shared_ptr<ModelCompiler> compiler(new ModelCompiler);
+  llvm::raw_string_ostream stream(compiler->bytecode);
+  if (failed(writeBytecodeToFile(module, stream)))
+    return Error{ErrorCode::Internal, "the prepared graph cannot be written as bytecode"};
+  compiler->dumpDir = std::move(dumpDir);
+  compiler->dumped = stagesDumped;
+  return compiler;
+}
+
+Result<ModelCompiler::Session *> ModelCompiler::session() {
+  if (current && current->uses++ < kUsesOfContext)
+    return current.get();
+  auto made = std::make_unique<Session>();
+  made->context = makeContext();
+  DiagnosticCollector said(made->context.get());
+  made->module = parseSourceString<ModuleOp>(bytecode, ParserConfig(made->context.get(), /*verifyAfterParse=*/false));
+  if (!made->module)
+    return Error{ErrorCode::Internal, "the prepared graph cannot be read back: " + said.firstError()};
+  current = std::move(made);
+  return current.get();
+}
+
+Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
+  std::lock_guard<std::mutex> lock(mutex);
+  Stopwatch watch;
+  SpecializeReply reply;
+  Result<Session *> open = session();
+  if (!open)
+    return open.takeError();
+  Result<ir::GraphOp> prepared = onlyGraph(*(*open)->module);
+  if (!prepared)
+    return prepared.takeError();
+  reply.times.emplace_back("open", watch.lap());
+
+  // Requirements first, on the symbolic graph: one that fails is an answer (an error leaf), and costs no pass.
+  SizeAccessor sizes(codegen::declaredFacts(*prepared), binding);
+  if (Status status = codegen::askFirstQuestions(*prepared, sizes); !status) {
+    if (sizes.trail().empty() || sizes.trail().back().answer || !sizes.trail().back().required)
+      return status.takeError();
+    reply.plan = std::make_unique<data::PlanTemplateT>();
+    reply.plan->guards = codegen::emitGuards(sizes.trail());
+    reply.error = std::make_unique<Error>(status.takeError());
+    reply.times.emplace_back("ask", watch.lap());
+    return reply;
+  }
+  reply.times.emplace_back("ask", watch.lap());
+
+  OwningOpRef<ModuleOp> module = (*open)->module->clone();
+  struct Stage {
+    const char *name;
+    void (*build)(PassManager &, const Binding &);
+  };
+  const Stage stages[] = {
+      {"bind", [](PassManager &manager, const Binding &sizes) { manager.addPass(transforms::createBindDims(sizes)); }},
+      {"sync",
+       [](PassManager &manager, const Binding &) {
+         manager.addNestedPass<ir::GraphOp>(transforms::createSyncShapes());
+         manager.addNestedPass<ir::GraphOp>(transforms::createVerifyStatic());
+       }},
+      {"kernels",
+       [](PassManager &manager, const Binding &) { codegen::buildLowerHostPipeline(manager); }},
+  };
+  for (const Stage &stage : stages) {
+    PassManager manager(module->getContext());
+    stage.build(manager, binding);
+    if (Status status = runPasses(manager, *module, ErrorCode::InvalidModel); !status)
+      return status.takeError();
+    reply.times.emplace_back(stage.name, watch.lap());
+    if (Status status = dumpModule(*module, dumpDir, dumped, stage.name); !status)
+      return status.takeError();
+    if (!dumpDir.empty())
+      ++dumped;
+  }
+
+  Result<ir::GraphOp> planned = onlyGraph(*module);
+  if (!planned)
+    return planned.takeError();
+  Result<std::unique_ptr<data::PlanTemplateT>> plan = codegen::emitPlan(*planned);
+  if (!plan)
+    return plan.takeError();
+  reply.plan = std::move(*plan);
+  reply.times.emplace_back("plan", watch.lap());
+  return reply;
+}
+
+Result<std::vector<data::KernelImageT>> ModelCompiler::compileKernels(std::span<const data::KernelSpecT> specs,
+                                                                      PhaseTimes &times) {
+  return compileKernelBatch(specs, times, dumpDir);
+}
+
+std::string ModelCompiler::target() const { return kernelTarget(); }
+
+} // namespace rlx::compiler
