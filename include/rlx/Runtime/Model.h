@@ -21,14 +21,16 @@ class Model {
 public:
   /// Checks the signature: names unique, expressions well formed, every name
   /// declared; a declared name that occurs in outputs only is an error.
-  /// `weights` may be null for a model without any.
+  /// `weights` may be null for a model without any, `compiler` for one that is
+  /// only looked at.
   static Result<std::shared_ptr<const Model>> create(data::ModelSignatureT signature,
                                                      std::shared_ptr<WeightTable> weights,
                                                      std::shared_ptr<CompilerInterface> compiler);
 
   const data::ModelSignatureT &signature() const { return description; }
   WeightTable &weights() const { return *weightTable; }
-  CompilerInterface &compiler() const { return *compilerSide; }
+  /// May be null.
+  CompilerInterface *compiler() const { return compilerSide.get(); }
 
   /// Shapes of the signature, parsed.
   const std::vector<std::vector<DimExpr>> &inputShapes() const { return inputs; }

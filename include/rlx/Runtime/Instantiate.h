@@ -1,0 +1,78 @@
+//===- Instantiate.h - plan template and sizes to a plan --------*- C++ -*-===//
+//
+// Numbers only: no compiler is involved. A template is treated like input: what
+// it says is checked before it is used, so that a plan made from it never leaves
+// its buffers, whatever the template holds.
+//
+//===----------------------------------------------------------------------===//
+#ifndef RLX_RUNTIME_INSTANTIATE_H
+#define RLX_RUNTIME_INSTANTIATE_H
+
+#include "rlx/Data/Plan_generated.h"
+#include "rlx/Runtime/Model.h"
+#include "rlx/Support/DimExpr.h"
+#include "rlx/Support/Result.h"
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace rlx {
+
+/// Where a pointer argument of a kernel comes from at run time.
+struct PointerSource {
+  enum class Kind : uint8_t { Null, Buffer, Scratch };
+  Kind kind = Kind::Null;
+  uint32_t buffer = 0;    ///< of the template
+  int64_t byteOffset = 0; ///< into the buffer
+};
+
+/// A step with its numbers: one call of one kernel.
+struct StepInstance {
+  uint32_t step = 0;   ///< of the template
+  uint32_t kernel = 0; ///< of Specialization::kernels
+  int64_t tiles = 0;   ///< 1 or more
+  std::vector<PointerSource> pointers;
+  std::vector<int64_t> integers; ///< as KernelABI.h lays them out
+  /// Loop extents before dropping and merging, to name an element in messages.
+  std::vector<int64_t> extents;
+};
+
+struct BufferInstance {
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  int64_t arenaOffset = 0; ///< Arena: in bytes, a multiple of 64
+};
+
+/// What the cache holds for a binding: everything a run needs but the kernels'
+/// code and the pointers. Immutable.
+struct Specialization {
+  std::shared_ptr<const data::PlanTemplateT> plan;
+  std::vector<BufferInstance> buffers;        ///< one per buffer of the template
+  std::vector<StepInstance> steps;            ///< in order; empty ones left out
+  std::vector<data::KernelSpecT> kernels;     ///< distinct
+  std::vector<std::vector<uint8_t>> keys;     ///< serialised, one per kernel
+  std::vector<std::vector<int64_t>> outputs;  ///< shapes of the graph outputs
+  int64_t arenaBytes = 0;
+  int64_t scratchBytes = 0;
+};
+
+/// Evaluates `plan` at `binding` (every dim of the signature), selects kernels by
+/// number and lays out the arena. Deterministic. Errors: a plan that is not well
+/// formed or leaves its buffers (InvalidModel, naming the step); sizes that
+/// overflow (OutOfRange) or cannot be broadcast (InvalidArgument).
+///
+/// `model` supplies the shapes of inputs, outputs and params and the elements of
+/// weights. `target` goes into every KernelSpec.
+Result<std::shared_ptr<const Specialization>> instantiate(std::shared_ptr<const data::PlanTemplateT> plan,
+                                                          const Model &model, const Binding &binding,
+                                                          std::string_view target);
+
+/// Every number and name that a run depends on, as bytes: two plans are the same
+/// exactly when these are.
+std::vector<uint8_t> serialize(const Specialization &specialization);
+
+} // namespace rlx
+
+#endif // RLX_RUNTIME_INSTANTIATE_H

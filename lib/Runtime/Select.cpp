@@ -1,0 +1,345 @@
+//===- Select.cpp - what the selectors share ------------------------------===//
+#include "Select.h"
+
+#include "CheckedMath.h"
+#include "rlx/Runtime/Tensor.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace rlx;
+using data::AccessKind;
+using data::BufferKind;
+using data::ElementType;
+using data::InnerMode;
+using data::Opcode;
+
+//===----------------------------------------------------------------------===//
+// Nest
+//===----------------------------------------------------------------------===//
+
+template <typename Fn> void Nest::eachStrides(Fn fn) {
+  for (Operand &operand : operands) {
+    fn(operand.strides);
+    for (IndexOperand &index : operand.indices)
+      fn(index.strides);
+  }
+}
+
+template <typename Fn> bool Nest::allStrides(Fn fn) const {
+  for (const Operand &operand : operands) {
+    if (!fn(operand.strides))
+      return false;
+    for (const IndexOperand &index : operand.indices)
+      if (!fn(index.strides))
+        return false;
+  }
+  return true;
+}
+
+void Nest::erase(size_t i) {
+  auto at = static_cast<ptrdiff_t>(i);
+  extents.erase(extents.begin() + at);
+  eachStrides([&](std::vector<int64_t> &strides) { strides.erase(strides.begin() + at); });
+}
+
+void Nest::insertUnit(size_t i) {
+  auto at = static_cast<ptrdiff_t>(i);
+  extents.insert(extents.begin() + at, 1);
+  eachStrides([&](std::vector<int64_t> &strides) { strides.insert(strides.begin() + at, 1); });
+}
+
+size_t Nest::dropUnits(size_t begin, size_t end, size_t keep) {
+  bool onlyUnits = std::all_of(extents.begin() + static_cast<ptrdiff_t>(begin),
+                               extents.begin() + static_cast<ptrdiff_t>(end), [](int64_t e) { return e == 1; });
+  // Where all are units, the last stays: its strides are those that a larger size
+  // would have along the innermost loop, so the kernel variant is the same.
+  size_t stop = onlyUnits && keep && end > begin ? end - 1 : end;
+  for (size_t i = stop; i-- > begin;) {
+    if (extents[i] == 1) {
+      erase(i);
+      --end;
+    }
+  }
+  if (keep && end == begin) {
+    insertUnit(begin);
+    ++end;
+  }
+  return end;
+}
+
+bool Nest::mergeable(size_t i) const {
+  int64_t merged;
+  if (!checkedMul(extents[i], extents[i + 1], merged))
+    return false;
+  return allStrides([&](const std::vector<int64_t> &strides) {
+    int64_t step;
+    return checkedMul(strides[i + 1], extents[i + 1], step) && step == strides[i];
+  });
+}
+
+void Nest::mergeInto(size_t i) {
+  extents[i + 1] *= extents[i];
+  erase(i);
+}
+
+size_t Nest::merge(size_t begin, size_t end) {
+  for (size_t i = end; i-- > begin + 1;) {
+    // Loop i - 1 into loop i; afterwards the merged loop is i - 1.
+    if (i < end && mergeable(i - 1)) {
+      mergeInto(i - 1);
+      --end;
+    }
+  }
+  return end;
+}
+
+//===----------------------------------------------------------------------===//
+// StepReader
+//===----------------------------------------------------------------------===//
+
+Error StepReader::error(ErrorCode code, const std::string &text) const {
+  return Error{code, "plan step '" + step.node + "': " + text};
+}
+
+Result<std::vector<int64_t>> StepReader::extents() const {
+  std::vector<int64_t> result;
+  for (uint32_t expr : step.iteration) {
+    if (value(expr) < 0)
+      return error(ErrorCode::OutOfRange, "a loop has the negative extent " + std::to_string(value(expr)));
+    result.push_back(value(expr));
+  }
+  if (!elementCount(result))
+    return error(ErrorCode::OutOfRange, "its iteration space " + shapeString(result) + " overflows");
+  return result;
+}
+
+Result<Operand> StepReader::operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
+  // Numbers of expressions and buffers, and enumerators, were checked with the
+  // template.
+  Operand result;
+  result.kind = access.kind;
+  result.type = access.type;
+  result.buffer = access.buffer;
+  result.offset = value(access.offset);
+  if (access.strides.size() != extents.size())
+    return malformed("an operand has " + std::to_string(access.strides.size()) + " strides for " +
+                     std::to_string(extents.size()) + " loops");
+  for (size_t i = 0; i != extents.size(); ++i) {
+    int64_t stride = value(access.strides[i]);
+    if (i < access.broadcast.size() && access.broadcast[i]) {
+      if (i >= access.extents.size())
+        return malformed("an operand that may broadcast lacks its extents");
+      int64_t own = value(access.extents[i]);
+      if (own != extents[i]) {
+        if (own != 1)
+          return error(ErrorCode::InvalidArgument, "an operand of size " + std::to_string(own) +
+                                                       " cannot be broadcast to " + std::to_string(extents[i]));
+        stride = 0;
+      }
+    }
+    result.strides.push_back(stride);
+  }
+  if (access.kind == AccessKind::Iota) {
+    if (isOutput || access.type != ElementType::I64)
+      return malformed("an iota must be an input of type i64");
+    return result;
+  }
+
+  const data::BufferT &buffer = *plan.buffers[access.buffer];
+  if (buffer.type != access.type)
+    return malformed("an operand of type " + std::string(elementTypeName(access.type)) + " lies in a buffer of type " +
+                     std::string(elementTypeName(buffer.type)));
+  if (isOutput && buffer.kind != BufferKind::Output && buffer.kind != BufferKind::Arena)
+    return malformed("an output lies in a buffer that must not be written");
+  if (buffer.kind == BufferKind::Arena && (number < buffer.first_step || number > buffer.last_step))
+    return malformed("a buffer is used outside its lifetime");
+  if (access.kind == AccessKind::Direct)
+    return result;
+
+  if (access.indices.empty() || access.indices.size() != access.axis_extents.size() ||
+      access.indices.size() != access.axis_strides.size())
+    return malformed("an indexed operand lacks indices, axis extents or axis strides");
+  for (size_t k = 0; k != access.indices.size(); ++k) {
+    const data::AccessT &from = *access.indices[k];
+    if (from.kind != AccessKind::Direct)
+      return malformed("an index must be read from memory");
+    if (from.type != ElementType::I32 && from.type != ElementType::I64)
+      return malformed("an index must be i32 or i64");
+    Result<Operand> index = operand(from, extents, false);
+    if (!index)
+      return index.takeError();
+    if (k && index->type != result.indices[0].type)
+      return malformed("the indices of an operand differ in type");
+    IndexOperand made{index->buffer, index->type,
+                      index->offset, std::move(index->strides),
+                      value(access.axis_extents[k]), value(access.axis_strides[k])};
+    if (made.extent < 0)
+      return error(ErrorCode::OutOfRange, "an indexed axis has the negative extent " + std::to_string(made.extent));
+    result.indices.push_back(std::move(made));
+  }
+  return result;
+}
+
+Result<Operand> StepReader::direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
+  if (access.kind != AccessKind::Direct)
+    return malformed("an operand of this family must be a plain window");
+  return operand(access, extents, isOutput);
+}
+
+Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents,
+                         std::span<const int64_t> strides, std::span<const IndexOperand> indices, bool isOutput) {
+  if (plan.buffers[buffer]->layout != data::PackedLayout::Strided)
+    return malformed("a packed weight is read as if it were plain");
+  int64_t elements = buffers[buffer].elements;
+  int64_t low = offset, high = offset;
+  bool empty = false;
+  auto extend = [&](int64_t steps, int64_t stride) {
+    int64_t distance;
+    int64_t &end = stride < 0 ? low : high;
+    return checkedMul(steps, stride, distance) && checkedAdd(end, distance, end);
+  };
+  bool fits = true;
+  for (size_t i = 0; i != extents.size(); ++i) {
+    if (extents[i] == 0)
+      empty = true;
+    else
+      fits &= extend(extents[i] - 1, strides[i]);
+  }
+  for (const IndexOperand &index : indices) {
+    if (index.extent == 0)
+      empty = true; // no index is valid, so none is followed
+    else
+      fits &= extend(index.extent - 1, index.axisStride);
+  }
+  if (empty) {
+    // Nothing is touched, but the pointer itself must be one of the buffer's.
+    if (offset < 0 || offset > elements)
+      return malformed("an empty operand begins at element " + std::to_string(offset) + " of " +
+                       std::to_string(elements));
+    return Status::ok();
+  }
+  if (!fits || low < 0 || high >= elements)
+    return malformed("an operand reaches from element " + std::to_string(low) + " to " + std::to_string(high) +
+                     " of a buffer of " + std::to_string(elements));
+  touched.push_back({buffer, low, high, isOutput});
+  return Status::ok();
+}
+
+Status StepReader::window(const Operand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+                          bool isOutput) {
+  if (operand.kind == AccessKind::Iota) {
+    int64_t low = operand.offset, high = operand.offset;
+    for (size_t i = 0; i != extents.size(); ++i) {
+      int64_t distance;
+      int64_t &end = strides[i] < 0 ? low : high;
+      if (extents[i] > 0 && (!checkedMul(extents[i] - 1, strides[i], distance) || !checkedAdd(end, distance, end)))
+        return error(ErrorCode::OutOfRange, "a range of integers overflows");
+    }
+    return Status::ok();
+  }
+  if (Status status = reach(operand.buffer, operand.offset, extents, strides, operand.indices, isOutput); !status)
+    return status;
+  for (const IndexOperand &index : operand.indices)
+    if (Status status = reach(index.buffer, index.offset, extents, index.strides, {}, false); !status)
+      return status;
+  return Status::ok();
+}
+
+Status StepReader::disjoint() const {
+  for (const Touched &output : touched)
+    for (const Touched &input : touched)
+      if (output.isOutput && !input.isOutput && output.buffer == input.buffer && output.low <= input.high &&
+          input.low <= output.high)
+        return malformed("an output overlaps an input");
+  return Status::ok();
+}
+
+namespace {
+/// Number of operands, or nothing for a value that is no opcode.
+std::optional<int> arity(Opcode op) {
+  if (op < Opcode::Constant || op > Opcode::MAX)
+    return std::nullopt;
+  if (op == Opcode::Constant)
+    return 0;
+  if (op == Opcode::Select || op == Opcode::Philox)
+    return 3;
+  return op >= Opcode::Add && op <= Opcode::GreaterEqual ? 2 : 1;
+}
+} // namespace
+
+Status StepReader::program(const std::vector<data::Instr> &program, size_t inputs) const {
+  if (inputs + program.size() > UINT16_MAX)
+    return malformed("its program is too long");
+  for (size_t i = 0; i != program.size(); ++i) {
+    std::optional<int> operands = arity(program[i].op());
+    if (!operands || elementSize(program[i].type()) == 0)
+      return malformed("its program holds an unknown instruction or type");
+    uint16_t numbers[] = {program[i].a(), program[i].b(), program[i].c()};
+    for (int k = 0; k != *operands; ++k)
+      if (numbers[k] >= inputs + i)
+        return malformed("instruction " + std::to_string(i) + " of its program uses a value that is not there yet");
+  }
+  return Status::ok();
+}
+
+Status StepReader::results(size_t inputs, size_t outputs) const {
+  if (step.results.size() != outputs)
+    return malformed("its program has " + std::to_string(step.results.size()) + " results for " +
+                     std::to_string(outputs) + " places");
+  for (uint16_t result : step.results)
+    if (result >= inputs + step.program.size())
+      return malformed("a result of its program is no value");
+  return Status::ok();
+}
+
+//===----------------------------------------------------------------------===//
+// Writing specs and arguments
+//===----------------------------------------------------------------------===//
+
+InnerMode rlx::innerMode(int64_t stride) {
+  return stride == 1 ? InnerMode::Contiguous : stride == 0 ? InnerMode::Splat : InnerMode::Strided;
+}
+
+std::unique_ptr<data::AccessSpecT> rlx::accessSpecOf(const Operand &operand, size_t innerLoop) {
+  auto spec = std::make_unique<data::AccessSpecT>();
+  spec->kind = operand.kind;
+  spec->type = operand.type;
+  spec->inner = innerMode(operand.strides[innerLoop]);
+  if (!operand.indices.empty())
+    spec->index_type = operand.indices[0].type;
+  for (const IndexOperand &index : operand.indices)
+    spec->index_inner.push_back(innerMode(index.strides[innerLoop]));
+  return spec;
+}
+
+void rlx::append(std::vector<int64_t> &to, std::span<const int64_t> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+void rlx::appendPointer(const Operand &operand, StepInstance &call) {
+  if (operand.kind == AccessKind::Iota) {
+    call.pointers.push_back({});
+    return;
+  }
+  // The windows were checked, so offsets in bytes fit too.
+  call.pointers.push_back({PointerSource::Kind::Buffer, operand.buffer,
+                           operand.offset * static_cast<int64_t>(elementSize(operand.type))});
+  for (const IndexOperand &index : operand.indices)
+    call.pointers.push_back({PointerSource::Kind::Buffer, index.buffer,
+                             index.offset * static_cast<int64_t>(elementSize(index.type))});
+}
+
+void rlx::appendOperand(const Operand &operand, StepInstance &call) {
+  if (operand.kind == AccessKind::Iota)
+    call.integers.push_back(operand.offset);
+  append(call.integers, operand.strides);
+  for (const IndexOperand &index : operand.indices) {
+    append(call.integers, index.strides);
+    call.integers.push_back(index.extent);
+    call.integers.push_back(index.axisStride);
+  }
+  appendPointer(operand, call);
+}
+
+int64_t rlx::product(std::span<const int64_t> extents) { return *elementCount(extents); }

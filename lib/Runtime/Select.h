@@ -1,0 +1,138 @@
+//===- Select.h - one step: from expressions to a kernel call ---*- C++ -*-===//
+//
+// A selector per kernel family. Each evaluates the step's accesses, checks them,
+// drops unit loops and merges neighbours by number, and writes the KernelSpec and
+// the arguments that include/rlx/Data/KernelABI.h describes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef RLX_LIB_RUNTIME_SELECT_H
+#define RLX_LIB_RUNTIME_SELECT_H
+
+#include "rlx/Data/ElementType.h"
+#include "rlx/Data/KernelABI.h"
+#include "rlx/Runtime/Instantiate.h"
+
+#include <span>
+#include <string>
+
+namespace rlx {
+
+/// Who supplies the indices of an Indexed operand.
+struct IndexOperand {
+  uint32_t buffer = 0;
+  data::ElementType type = data::ElementType::I64;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+  int64_t extent = 0, axisStride = 0;
+};
+
+/// An access with its numbers. A broadcast loop has stride 0; the stride of a
+/// loop of extent 1 is whatever the expression gave (it is never applied, but it
+/// keeps the kernel variant the one that larger extents have).
+struct Operand {
+  data::AccessKind kind = data::AccessKind::Direct;
+  data::ElementType type = data::ElementType::F32;
+  uint32_t buffer = 0;
+  int64_t offset = 0;
+  std::vector<int64_t> strides;
+  std::vector<IndexOperand> indices;
+};
+
+/// A loop nest and what it touches.
+struct Nest {
+  std::vector<int64_t> extents;
+  std::vector<Operand> operands;
+
+  /// Removes loops of extent 1 from [begin, end) but leaves `keep` (0 or 1) of
+  /// them: the last, or a new one with stride 1 where there is none. Returns the
+  /// new end.
+  size_t dropUnits(size_t begin, size_t end, size_t keep);
+  /// Merges neighbours of [begin, end) where every operand allows it: the outer
+  /// stride is the inner stride times the inner extent. Returns the new end.
+  size_t merge(size_t begin, size_t end);
+  /// True when loop `i` can be merged into loop `i + 1`.
+  bool mergeable(size_t i) const;
+  void mergeInto(size_t i); ///< loop i into i + 1
+  void erase(size_t i);
+  void insertUnit(size_t i);
+
+private:
+  template <typename Fn> void eachStrides(Fn fn);
+  template <typename Fn> bool allStrides(Fn fn) const;
+};
+
+/// What the selectors share: the step, its expressions' values, and the checks.
+class StepReader {
+public:
+  StepReader(const data::PlanTemplateT &plan, uint32_t number, std::span<const int64_t> values,
+             std::span<const BufferInstance> buffers)
+      : plan(plan), step(*plan.steps[number]), number(number), values(values), buffers(buffers) {}
+
+  const data::PlanTemplateT &plan;
+  const data::StepT &step;
+  const uint32_t number; ///< of the step
+
+  int64_t value(uint32_t expr) const { return values[expr]; }
+  Error error(ErrorCode code, const std::string &text) const;
+  Error malformed(const std::string &text) const { return error(ErrorCode::InvalidModel, text); }
+
+  /// The step's loop extents. Errors: a negative one, a product that overflows.
+  Result<std::vector<int64_t>> extents() const;
+
+  /// The numbers of an access over the first `extents.size()` loops. Errors: the
+  /// wrong number of strides, a broadcast that does not fit, an unsuitable
+  /// buffer. The window is not yet checked.
+  Result<Operand> operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
+  /// As operand(), for families that take plain windows only.
+  Result<Operand> direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
+
+  /// Checks that everything the operand can reach over a nest of these extents
+  /// lies in its buffers (strides as long as extents), and remembers it.
+  Status window(const Operand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+                bool isOutput);
+  Status window(const Operand &operand, std::span<const int64_t> extents, bool isOutput) {
+    return window(operand, extents, operand.strides, isOutput);
+  }
+  /// After all windows: outputs overlap no input.
+  Status disjoint() const;
+
+  /// Every value number of `program` refers to an earlier value, and every
+  /// enumerator is known.
+  Status program(const std::vector<data::Instr> &program, size_t inputs) const;
+  Status results(size_t inputs, size_t outputs) const;
+
+private:
+  struct Touched {
+    uint32_t buffer;
+    int64_t low, high; ///< elements, inclusive
+    bool isOutput;
+  };
+  std::span<const int64_t> values;
+  std::span<const BufferInstance> buffers;
+  std::vector<Touched> touched;
+
+  Status reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents, std::span<const int64_t> strides,
+               std::span<const IndexOperand> indices, bool isOutput);
+};
+
+data::InnerMode innerMode(int64_t stride);
+std::unique_ptr<data::AccessSpecT> accessSpecOf(const Operand &operand, size_t innerLoop);
+/// Appends an operand's block of integers and its pointers.
+void appendOperand(const Operand &operand, StepInstance &call);
+void appendPointer(const Operand &operand, StepInstance &call);
+void append(std::vector<int64_t> &to, std::span<const int64_t> from);
+/// Product of the extents, which is known to fit.
+int64_t product(std::span<const int64_t> extents);
+
+/// A selector returns false where the step has nothing to do at these sizes.
+using Selected = Result<bool>;
+Selected selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
+Selected selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
+Selected selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
+/// `scratchBytes` grows to what the step needs.
+Selected selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes);
+Selected selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
+
+} // namespace rlx
+
+#endif // RLX_LIB_RUNTIME_SELECT_H

@@ -1,0 +1,71 @@
+//===- SelectLoops.cpp - elementwise programs, data movement --------------===//
+#include "Select.h"
+
+#include <algorithm>
+
+using namespace rlx;
+
+Selected rlx::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
+  const data::StepT &step = reader.step;
+  if (Status status = reader.program(step.program, step.inputs.size()); !status)
+    return status.takeError();
+  if (Status status = reader.results(step.inputs.size(), step.outputs.size()); !status)
+    return status.takeError();
+  if (step.outputs.empty())
+    return reader.malformed("it has no output");
+  if (step.combine < data::Combine::MIN || step.combine > data::Combine::MAX)
+    return reader.malformed("it combines in an unknown way");
+
+  Result<std::vector<int64_t>> extents = reader.extents();
+  if (!extents)
+    return extents.takeError();
+  call.extents = *extents;
+  if (product(*extents) == 0)
+    return false;
+
+  Nest nest;
+  nest.extents = *extents;
+  bool indexedOutput = false;
+  for (size_t i = 0; i != step.inputs.size() + step.outputs.size(); ++i) {
+    bool isOutput = i >= step.inputs.size();
+    const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
+    Result<Operand> operand = reader.operand(access, *extents, isOutput);
+    if (!operand)
+      return operand.takeError();
+    if (Status status = reader.window(*operand, *extents, isOutput); !status)
+      return status.takeError();
+    indexedOutput |= isOutput && operand->kind == data::AccessKind::Indexed;
+    nest.operands.push_back(std::move(*operand));
+  }
+  if (Status status = reader.disjoint(); !status)
+    return status.takeError();
+  if (step.combine != data::Combine::Assign && !indexedOutput)
+    return reader.malformed("it combines without an indexed output");
+
+  size_t rank = nest.dropUnits(0, nest.extents.size(), 1);
+  rank = nest.merge(0, rank);
+  if (rank > UINT8_MAX)
+    return reader.malformed("it has too many loops");
+  for (size_t i = step.inputs.size(); i != nest.operands.size(); ++i)
+    if (nest.operands[i].kind == data::AccessKind::Direct && nest.operands[i].strides.back() == 0 &&
+        nest.extents.back() > 1)
+      return reader.malformed("an output has stride 0 along the innermost loop");
+
+  spec.family = data::Family::Loops;
+  spec.rank = static_cast<uint8_t>(rank);
+  spec.program = step.program;
+  spec.results = step.results;
+  spec.combine = step.combine;
+  append(call.integers, nest.extents);
+  for (size_t i = 0; i != nest.operands.size(); ++i) {
+    (i < step.inputs.size() ? spec.inputs : spec.outputs).push_back(accessSpecOf(nest.operands[i], rank - 1));
+    appendOperand(nest.operands[i], call);
+  }
+  if (indexedOutput)
+    call.tiles = 1;
+  else if (rank == 1)
+    call.tiles = (nest.extents[0] - 1) / kLoopsBlock + 1;
+  else
+    call.tiles = product(std::span(nest.extents).first(rank - 1));
+  return true;
+}

@@ -1,0 +1,150 @@
+//===- SelectMatmul.cpp - matrix products ---------------------------------===//
+#include "CheckedMath.h"
+#include "Select.h"
+
+#include <algorithm>
+
+using namespace rlx;
+
+namespace {
+constexpr size_t kMaxBatchLoops = 4;
+constexpr int64_t kRowClasses = 6; // 1..5 exact, 6 = six or more
+} // namespace
+
+Selected rlx::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes) {
+  const data::StepT &step = reader.step;
+  if (step.inputs.size() < 2 || step.outputs.empty())
+    return reader.malformed("a matmul has inputs a and b and an output");
+  size_t epilogueInputs = step.inputs.size() - 2;
+  if (Status status = reader.program(step.program, 1 + epilogueInputs); !status)
+    return status.takeError();
+  if (Status status = reader.results(1 + epilogueInputs, step.outputs.size()); !status)
+    return status.takeError();
+  if (step.iteration.size() < 2)
+    return reader.malformed("it lacks the loops over rows and columns");
+  auto accumulatorBytes = elementBytes(step.accumulator);
+  if (!accumulatorBytes)
+    return reader.malformed("its accumulator has no known type");
+
+  Result<std::vector<int64_t>> extents = reader.extents();
+  if (!extents)
+    return extents.takeError();
+  call.extents = *extents;
+  int64_t k = reader.value(step.k);
+  if (k < 0)
+    return reader.error(ErrorCode::OutOfRange, "its inner extent is negative");
+  if (product(*extents) == 0)
+    return false;
+  size_t row = extents->size() - 2, column = row + 1;
+
+  // a moves along the batch, rows and k; b along the batch, k and columns.
+  Result<Operand> a = reader.direct(*step.inputs[0], *extents, false);
+  if (!a)
+    return a.takeError();
+  Result<Operand> b = reader.direct(*step.inputs[1], *extents, false);
+  if (!b)
+    return b.takeError();
+  if ((*extents)[column] > 1 && a->strides[column] != 0)
+    return reader.malformed("a moves along the columns");
+  if ((*extents)[row] > 1 && b->strides[row] != 0)
+    return reader.malformed("b moves along the rows");
+  a->strides[column] = 0;
+  b->strides[row] = 0;
+
+  std::vector<int64_t> windowExtents = *extents, windowStrides = a->strides;
+  windowExtents[column] = k;
+  windowStrides[column] = reader.value(step.a_k_stride);
+  if (Status status = reader.window(*a, windowExtents, windowStrides, false); !status)
+    return status.takeError();
+  if (step.b_packed) {
+    const data::BufferT &buffer = *reader.plan.buffers[b->buffer];
+    if (buffer.layout != data::PackedLayout::Panels16 || buffer.k != static_cast<uint64_t>(k) ||
+        buffer.n != static_cast<uint64_t>((*extents)[column]) || b->offset != 0)
+      return reader.malformed("b is not packed for its sizes");
+    for (size_t loop = 0; loop != row; ++loop)
+      if ((*extents)[loop] > 1 && b->strides[loop] != 0)
+        return reader.malformed("a packed b moves along the batch");
+    std::fill(b->strides.begin(), b->strides.end(), 0);
+  } else {
+    windowExtents = *extents;
+    windowStrides = b->strides;
+    windowExtents[row] = k;
+    windowStrides[row] = reader.value(step.b_k_stride);
+    if (Status status = reader.window(*b, windowExtents, windowStrides, false); !status)
+      return status.takeError();
+  }
+
+  Nest nest;
+  nest.extents = *extents;
+  nest.operands.push_back(std::move(*a));
+  nest.operands.push_back(std::move(*b));
+  for (size_t i = 2; i != step.inputs.size() + step.outputs.size(); ++i) {
+    bool isOutput = i >= step.inputs.size();
+    const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
+    Result<Operand> operand = isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
+    if (!operand)
+      return operand.takeError();
+    if (Status status = reader.window(*operand, *extents, isOutput); !status)
+      return status.takeError();
+    if (isOutput && operand->strides[column] == 0 && (*extents)[column] > 1)
+      return reader.malformed("an output has stride 0 along the innermost loop");
+    nest.operands.push_back(std::move(*operand));
+  }
+  if (Status status = reader.disjoint(); !status)
+    return status.takeError();
+
+  // Batch loops along which b stays are more rows of the same product. A single
+  // row takes on the batch loop's strides whatever they are.
+  row = nest.dropUnits(0, row, 0);
+  while (row > 0 && nest.operands[1].strides[row - 1] == 0) {
+    if (nest.extents[row] == 1)
+      nest.erase(row);
+    else if (nest.mergeable(row - 1))
+      nest.mergeInto(row - 1);
+    else
+      break;
+    --row;
+  }
+  row = nest.merge(0, row);
+  if (row > kMaxBatchLoops)
+    return reader.error(ErrorCode::Unsupported, "its batch takes " + std::to_string(row) + " loops, more than " +
+                                                    std::to_string(kMaxBatchLoops));
+  column = row + 1;
+  int64_t rows = nest.extents[row], columns = nest.extents[column];
+
+  const Operand &left = nest.operands[0], &right = nest.operands[1];
+  spec.family = data::Family::Matmul;
+  spec.rank = static_cast<uint8_t>(row + 2);
+  spec.batch_rank = static_cast<uint8_t>(row);
+  spec.a_type = left.type;
+  spec.b_type = right.type;
+  // Only "contiguous or not" matters along k; a splat is a stride like any other.
+  int64_t aStride = reader.value(step.a_k_stride);
+  spec.a_inner = aStride == 1 || k <= 1 ? data::InnerMode::Contiguous : data::InnerMode::Strided;
+  spec.b_layout = step.b_packed ? data::PackedLayout::Panels16 : data::PackedLayout::Strided;
+  spec.row_class = static_cast<uint8_t>(std::min(rows, kRowClasses));
+  spec.accumulator = step.accumulator;
+  spec.program = step.program;
+  spec.results = step.results;
+
+  append(call.integers, nest.extents);
+  call.integers.push_back(k);
+  append(call.integers, std::span(left.strides).first(row + 1));
+  call.integers.push_back(spec.a_inner == data::InnerMode::Contiguous ? 1 : aStride);
+  append(call.integers, std::span(right.strides).first(row));
+  call.integers.push_back(step.b_packed ? 0 : reader.value(step.b_k_stride));
+  call.integers.push_back(step.b_packed ? 0 : right.strides[column]);
+  appendPointer(left, call);
+  appendPointer(right, call);
+  for (size_t i = 2; i != nest.operands.size(); ++i) {
+    (i < step.inputs.size() ? spec.inputs : spec.outputs).push_back(accessSpecOf(nest.operands[i], column));
+    appendOperand(nest.operands[i], call);
+  }
+  call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
+  int64_t scratch;
+  if (!checkedMul(k, kPanel * accumulatorBytes, scratch))
+    return reader.error(ErrorCode::OutOfRange, "its scratch memory overflows");
+  scratchBytes = std::max(scratchBytes, scratch);
+  call.tiles = product(std::span(nest.extents).first(row)) * ((columns - 1) / kPanel + 1);
+  return true;
+}
