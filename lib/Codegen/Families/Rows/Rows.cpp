@@ -1,0 +1,362 @@
+//===- Rows.cpp - softmax and normalisations over rows --------------------===//
+//
+// Each row takes a few sweeps. A sweep that sums (or takes the maximum) keeps
+// kReduceLanes partial results, element i going to lane i mod kReduceLanes
+// whatever the vector width is, so that a row's bits depend on its elements
+// alone. A whole block of lanes is straight-line code; what is left at the end
+// of a row is a loop of masked vectors, with the partial results in memory.
+//
+//===----------------------------------------------------------------------===//
+#include "rlx/Codegen/ElementProgram.h"
+#include "rlx/Codegen/Families.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+using namespace llvm;
+
+namespace rlx {
+
+using data::ElementType;
+using data::InnerMode;
+using data::Opcode;
+using data::RowsKind;
+
+namespace {
+
+using Values = Emitter::Values;
+
+/// One operand's row.
+struct Row {
+  Value *base = nullptr; ///< first element
+  ElementType type = ElementType::F32;
+  InnerMode mode = InnerMode::Contiguous;
+  Value *stride = nullptr; ///< used by Strided
+};
+
+class RowsBuilder {
+public:
+  RowsBuilder(Emitter &e, const data::KernelSpecT &spec)
+      : e(e), b(e.b), spec(spec), compute(computeType(spec.inputs[0]->type)) {}
+
+  Status emit();
+
+private:
+  static constexpr unsigned W = 8;
+  static constexpr unsigned kParts = kReduceLanes / W;
+
+  /// Takes the accumulators of one vector, gives their next state. `mask` is
+  /// null where all lanes hold elements of the row.
+  using Body = function_ref<Values(Value *position, Value *mask, ArrayRef<Value *> accumulators)>;
+
+  Values accumulate(ArrayRef<Value *> inits, Body body);
+  void each(function_ref<void(Value *position, Value *mask)> body);
+  Value *combine(ArrayRef<Value *> parts, function_ref<Value *(Value *, Value *)> join);
+  Value *addAll(ArrayRef<Value *> parts) {
+    return combine(parts, [&](Value *x, Value *y) { return b.CreateFAdd(x, y); });
+  }
+
+  Value *load(const Row &row, Value *position, Value *mask);
+  void store(const Row &row, Value *position, Value *value, Value *mask);
+  void storeResult(Value *position, Value *value, Value *mask);
+
+  void softmax(bool logarithm);
+  void layerNorm();
+  void rmsNorm();
+  Value *scaled(Value *value, Value *position, Value *mask);
+  Value *meanOf(Value *sum) { return b.CreateFDiv(sum, floatLength); }
+  Value *reciprocalRoot(Value *variance);
+
+  Type *laneType() { return e.laneType(compute); }
+  Value *constant(double value, unsigned lanes) { return e.splat(ConstantFP::get(laneType(), value), lanes); }
+  Value *select(Value *mask, Value *value, Value *otherwise) {
+    return mask ? b.CreateSelect(mask, value, otherwise) : value;
+  }
+  Value *instr(Opcode op, Value *value, unsigned lanes) {
+    return emitInstr(e, data::Instr(op, compute, 0, 0, 0, 0), {value, compute}, {}, {}, nullptr, lanes);
+  }
+
+  Emitter &e;
+  IRBuilder<> &b;
+  const data::KernelSpecT &spec;
+  ElementType compute;
+  Row x, scale, bias, out;
+  Value *length = nullptr, *wholeLength = nullptr, *floatLength = nullptr, *epsilon = nullptr;
+  Value *rowIndex = nullptr;
+  Value *accumulatorRoom = nullptr, *elementRoom = nullptr;
+};
+
+/// Runs over the row with `inits.size()` accumulators in each of kParts
+/// vectors; gives their last states, accumulator by accumulator.
+Values RowsBuilder::accumulate(ArrayRef<Value *> inits, Body body) {
+  size_t count = inits.size();
+  Values start;
+  for (Value *init : inits)
+    start.append(kParts, init);
+  Values whole = e.forLoop(e.i64(0), wholeLength, e.i64(kReduceLanes), start, [&](Value *i, ArrayRef<Value *> now) {
+    Values next(now.size());
+    for (unsigned part = 0; part < kParts; ++part) {
+      Values mine;
+      for (size_t k = 0; k < count; ++k)
+        mine.push_back(now[k * kParts + part]);
+      Values after = body(b.CreateAdd(i, e.i64(part * W)), nullptr, mine);
+      for (size_t k = 0; k < count; ++k)
+        next[k * kParts + part] = after[k];
+    }
+    return next;
+  });
+  return e.ifThenElse(
+      b.CreateICmpSLT(wholeLength, length),
+      [&] {
+        Type *vector = e.lanes(compute, W);
+        auto place = [&](size_t k, Value *part) {
+          return b.CreateGEP(vector, accumulatorRoom, b.CreateAdd(e.i64(static_cast<int64_t>(k * kParts)), part));
+        };
+        for (size_t k = 0; k < count; ++k)
+          for (unsigned part = 0; part < kParts; ++part)
+            b.CreateStore(whole[k * kParts + part], place(k, e.i64(part)));
+        e.forLoop(wholeLength, length, e.i64(W), [&](Value *i) {
+          Value *part = b.CreateLShr(b.CreateSub(i, wholeLength), Log2_32(W));
+          Values mine;
+          for (size_t k = 0; k < count; ++k)
+            mine.push_back(b.CreateLoad(vector, place(k, part)));
+          Values after = body(i, e.tailMask(b.CreateSub(length, i), W), mine);
+          for (size_t k = 0; k < count; ++k)
+            b.CreateStore(after[k], place(k, part));
+        });
+        Values result;
+        for (size_t k = 0; k < count; ++k)
+          for (unsigned part = 0; part < kParts; ++part)
+            result.push_back(b.CreateLoad(vector, place(k, e.i64(part))));
+        return result;
+      },
+      [&] { return whole; });
+}
+
+/// Runs over the row, vector by vector.
+void RowsBuilder::each(function_ref<void(Value *, Value *)> body) {
+  Value *whole = b.CreateAnd(length, e.i64(-static_cast<int64_t>(W)));
+  e.forLoop(e.i64(0), whole, e.i64(W), [&](Value *i) { body(i, nullptr); });
+  e.ifThen(b.CreateICmpSLT(whole, length), [&] { body(whole, e.tailMask(b.CreateSub(length, whole), W)); });
+}
+
+/// Joins the kReduceLanes partial results as a tree: lane l with lane l + 16,
+/// then l + 8, and so on.
+Value *RowsBuilder::combine(ArrayRef<Value *> parts, function_ref<Value *(Value *, Value *)> join) {
+  Values level(parts.begin(), parts.end());
+  while (level.size() > 1) {
+    size_t half = level.size() / 2;
+    for (size_t i = 0; i < half; ++i)
+      level[i] = join(level[i], level[i + half]);
+    level.resize(half);
+  }
+  Value *value = level[0];
+  for (unsigned width = W / 2; width >= 1; width /= 2) {
+    SmallVector<int, W> low, high;
+    for (unsigned lane = 0; lane < width; ++lane) {
+      low.push_back(static_cast<int>(lane));
+      high.push_back(static_cast<int>(lane + width));
+    }
+    value = join(b.CreateShuffleVector(value, low), b.CreateShuffleVector(value, high));
+  }
+  return b.CreateExtractElement(value, uint64_t(0));
+}
+
+/// W elements of a row in the type that is computed in; anything in lanes that
+/// the mask leaves out.
+Value *RowsBuilder::load(const Row &row, Value *position, Value *mask) {
+  Value *value;
+  if (row.mode == InnerMode::Strided && mask) {
+    // Lane by lane, as many as there are.
+    Type *memory = e.memoryType(row.type);
+    Value *count = b.CreateSub(length, position);
+    b.CreateStore(Constant::getNullValue(e.lanes(memory, W)), elementRoom);
+    e.forLoop(e.i64(0), count, e.i64(1), [&](Value *lane) {
+      Value *offset = b.CreateMul(b.CreateAdd(position, lane), row.stride);
+      Value *element = e.load(e.elementPointer(row.base, row.type, offset), row.type, 1);
+      e.store(e.elementPointer(elementRoom, row.type, lane), row.type, element, 1);
+    });
+    value = e.load(elementRoom, row.type, W);
+  } else if (row.mode == InnerMode::Contiguous && mask) {
+    value = e.maskedLoad(e.elementPointer(row.base, row.type, position), row.type, mask, W);
+  } else {
+    Value *offset = row.mode == InnerMode::Contiguous ? position
+                    : row.mode == InnerMode::Splat    ? e.i64(0)
+                                                      : b.CreateMul(position, row.stride);
+    value = e.loadLanes(e.elementPointer(row.base, row.type, offset), row.type, row.mode, row.stride, W);
+  }
+  return emitConvert(e, {value, row.type}, compute, W);
+}
+
+/// Stores W elements, which have the row's type.
+void RowsBuilder::store(const Row &row, Value *position, Value *value, Value *mask) {
+  if (row.mode == InnerMode::Strided && mask) {
+    e.store(elementRoom, row.type, value, W);
+    e.forLoop(e.i64(0), b.CreateSub(length, position), e.i64(1), [&](Value *lane) {
+      Value *element = e.load(e.elementPointer(elementRoom, row.type, lane), row.type, 1);
+      Value *offset = b.CreateMul(b.CreateAdd(position, lane), row.stride);
+      e.store(e.elementPointer(row.base, row.type, offset), row.type, element, 1);
+    });
+    return;
+  }
+  Value *offset = row.mode == InnerMode::Contiguous ? position
+                  : row.mode == InnerMode::Splat    ? e.i64(0)
+                                                    : b.CreateMul(position, row.stride);
+  Value *pointer = e.elementPointer(row.base, row.type, offset);
+  if (row.mode == InnerMode::Contiguous && mask)
+    return e.maskedStore(pointer, row.type, value, mask, W);
+  e.storeLanes(pointer, row.type, row.mode, row.stride, value, W);
+}
+
+/// The epilogue, then the store.
+void RowsBuilder::storeResult(Value *position, Value *value, Value *mask) {
+  SmallVector<Lanes> values = {{value, compute}};
+  if (!spec.program.empty()) {
+    Value *element = b.CreateAdd(b.CreateMul(rowIndex, length), position);
+    emitProgram(e, spec.program, values, element, W, mask);
+  }
+  uint16_t result = spec.results.empty() ? 0 : spec.results[0];
+  store(out, position, emitConvert(e, values[result], out.type, W), mask);
+}
+
+void RowsBuilder::softmax(bool logarithm) {
+  Value *lowest = ConstantFP::getInfinity(laneType(), /*Negative=*/true);
+  Value *lowestLanes = e.splat(lowest, W);
+  // A comparison drops NaN, in one instruction; the sum below brings it back.
+  auto larger = [&](Value *value, Value *old) { return b.CreateSelect(b.CreateFCmpOGT(value, old), value, old); };
+  Values maxima = accumulate({lowestLanes}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {
+    return Values{larger(select(mask, load(x, i, mask), lowestLanes), now[0])};
+  });
+  Value *maximum = e.splat(combine(maxima, larger), W);
+
+  // exp gives exactly 0 where its value would be below the normal numbers: they
+  // are far below what a sum of at least 1 can tell, and slow. NaN passes.
+  Value *floor = constant(compute == ElementType::F64 ? -708.39 : -87.33, W);
+  auto exponential = [&](Value *difference) {
+    Value *tiny = b.CreateFCmpOLT(difference, floor);
+    Value *power = instr(Opcode::Exp, b.CreateSelect(tiny, floor, difference), W);
+    return b.CreateSelect(tiny, constant(0, W), power);
+  };
+  // The exponentials wait in the output where it holds them without rounding.
+  bool kept = !logarithm && spec.program.empty() && out.type == compute && out.mode != InnerMode::Splat;
+  Values sums = accumulate({constant(0, W)}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {
+    Value *power = exponential(b.CreateFSub(load(x, i, mask), maximum));
+    if (kept)
+      store(out, i, power, mask);
+    return Values{b.CreateFAdd(now[0], select(mask, power, constant(0, W)))};
+  });
+  Value *sum = addAll(sums);
+  if (logarithm) {
+    Value *logSum = e.splat(instr(Opcode::Log, sum, 1), W);
+    each([&](Value *i, Value *mask) {
+      storeResult(i, b.CreateFSub(b.CreateFSub(load(x, i, mask), maximum), logSum), mask);
+    });
+    return;
+  }
+  Value *factor = e.splat(b.CreateFDiv(constant(1, 1), sum), W);
+  each([&](Value *i, Value *mask) {
+    Value *power = kept ? load(out, i, mask) : exponential(b.CreateFSub(load(x, i, mask), maximum));
+    storeResult(i, b.CreateFMul(power, factor), mask);
+  });
+}
+
+Value *RowsBuilder::reciprocalRoot(Value *variance) {
+  Value *root = b.CreateUnaryIntrinsic(Intrinsic::sqrt, b.CreateFAdd(variance, epsilon));
+  return b.CreateFDiv(constant(1, 1), root);
+}
+
+Value *RowsBuilder::scaled(Value *value, Value *position, Value *mask) {
+  if (spec.has_scale)
+    value = b.CreateFMul(value, load(scale, position, mask));
+  if (spec.has_bias)
+    value = b.CreateFAdd(value, load(bias, position, mask));
+  return value;
+}
+
+/// Two passes for mean and variance: exact enough where the mean is far larger
+/// than the spread.
+void RowsBuilder::layerNorm() {
+  Values sums = accumulate({constant(0, W)}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {
+    return Values{b.CreateFAdd(now[0], select(mask, load(x, i, mask), constant(0, W)))};
+  });
+  Value *mean = e.splat(meanOf(addAll(sums)), W);
+  Values squares = accumulate({constant(0, W)}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {
+    Value *centred = select(mask, b.CreateFSub(load(x, i, mask), mean), constant(0, W));
+    return Values{b.CreateIntrinsic(Intrinsic::fma, {centred->getType()}, {centred, centred, now[0]})};
+  });
+  Value *factor = e.splat(reciprocalRoot(meanOf(addAll(squares))), W);
+  each([&](Value *i, Value *mask) {
+    Value *normal = b.CreateFMul(b.CreateFSub(load(x, i, mask), mean), factor);
+    storeResult(i, scaled(normal, i, mask), mask);
+  });
+}
+
+void RowsBuilder::rmsNorm() {
+  Values squares = accumulate({constant(0, W)}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {
+    Value *value = select(mask, load(x, i, mask), constant(0, W));
+    return Values{b.CreateIntrinsic(Intrinsic::fma, {value->getType()}, {value, value, now[0]})};
+  });
+  Value *factor = e.splat(reciprocalRoot(meanOf(addAll(squares))), W);
+  each([&](Value *i, Value *mask) { storeResult(i, scaled(b.CreateFMul(load(x, i, mask), factor), i, mask), mask); });
+}
+
+Status RowsBuilder::emit() {
+  unsigned rank = spec.rank;
+  SmallVector<Value *, 8> extents;
+  for (unsigned i = 0; i < rank; ++i)
+    extents.push_back(e.integer(i));
+  length = e.integer(rank);
+  Value *wide = b.CreateBitCast(e.integer(rank + 1), b.getDoubleTy());
+  epsilon = b.CreateFPCast(wide, laneType());
+  wholeLength = b.CreateAnd(length, e.i64(-kReduceLanes));
+  floatLength = b.CreateSIToFP(length, laneType());
+  accumulatorRoom = e.stackArray(laneType(), kReduceLanes);
+  elementRoom = e.stackArray(b.getInt64Ty(), W);
+
+  unsigned block = rank + 2, pointer = 0;
+  auto place = [&](Row &row, const data::AccessSpecT &access, bool outer, unsigned &firstStride) {
+    row.type = access.type;
+    row.mode = access.inner;
+    firstStride = block;
+    row.base = e.pointer(pointer++);
+    row.stride = e.integer(block + (outer ? rank : 0));
+    block += outer ? rank + 1 : 1;
+  };
+  unsigned xStrides, outStrides, unused, input = 0;
+  place(x, *spec.inputs[input++], true, xStrides);
+  if (spec.has_scale)
+    place(scale, *spec.inputs[input++], false, unused);
+  if (spec.has_bias)
+    place(bias, *spec.inputs[input++], false, unused);
+  place(out, *spec.outputs[0], true, outStrides);
+  Value *xBase = x.base, *outBase = out.base;
+
+  e.forLoop(e.begin, e.end, e.i64(1), [&](Value *row) {
+    rowIndex = row;
+    Values indices = e.delinearize(row, extents);
+    x.base = e.elementPointer(xBase, x.type, e.linearOffset(indices, xStrides));
+    out.base = e.elementPointer(outBase, out.type, e.linearOffset(indices, outStrides));
+    switch (spec.rows) {
+    case RowsKind::Softmax:
+      return softmax(false);
+    case RowsKind::LogSoftmax:
+      return softmax(true);
+    case RowsKind::LayerNorm:
+      return layerNorm();
+    case RowsKind::RmsNorm:
+      return rmsNorm();
+    }
+  });
+  e.finish();
+  return Status::ok();
+}
+
+} // namespace
+
+Status emitRows(Emitter &e, const data::KernelSpecT &spec) {
+  if (!isFloatType(spec.inputs[0]->type))
+    return Error{ErrorCode::Unsupported,
+                 std::string("rows kernel over ") + elementTypeName(spec.inputs[0]->type) + " elements"};
+  return RowsBuilder(e, spec).emit();
+}
+
+} // namespace rlx
