@@ -5,19 +5,29 @@
 include "rlx/Dialect/RLX/IR/RLXDialect.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/IR/EnumAttr.td"
 
 class RLX_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<RLX_Dialect, name, traits> {
   let mnemonic = attrMnemonic;
 }
 
-def RLX_DimsAttr : RLX_Attr<"Dims", "dims"> {
+def RLX_DimsAttr : RLX_Attr<"Dims", "dims", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "A list of size expressions: the encoding of a tensor type, or the starts of a slice.";
   let description = [{
     `#rlx.dims<[B, 2 * S, floordiv(H, 2)]>`. Expressions are kept in normal form,
     so two lists are the same attribute exactly when they are equal.
+
+    As the encoding of a tensor type it has one expression per axis. An axis whose
+    expression is a number has that size; a size beside any other expression means
+    that the dim is bound and remembers where its size came from; a `?` needs an
+    expression with a name in it.
+
+    An expression is made of integers, names (quoted when they are no plain
+    identifiers: `"a:b"`), `+`, `-`, `*`, parentheses, and the calls `floordiv`,
+    `ceildiv`, `mod`, `min`, `max` and `broadcast` of two expressions.
   }];
-  // rlx::DimList wraps std::vector<rlx::DimExpr> with ==, hash_value, print and parse.
+  // DimList wraps std::vector<rlx::DimExpr>; the storage's destructor runs with the context's.
   let parameters = (ins AttrParameter<"::rlx::ir::DimList", "expressions">:$list);
   let hasCustomAssemblyFormat = 1;
   let extraClassDeclaration = [{
@@ -31,7 +41,8 @@ def RLX_DimDeclAttr : RLX_Attr<"DimDecl", "dim"> {
   let summary = "Declares a named dim: `#rlx.dim<\"B\", min = 1, max = 64, multiple = 8, likely = [1, 8], bound = 4>`.";
   let description = [{
     All fields but the name may be left out: min 0, max unbounded, multiple 1, no
-    likely sizes, not bound. `bound` is set by `rlx-bind-dims`.
+    likely sizes, not bound. `bound` is set by `rlx-bind-dims`, and lies within the
+    range and multiple, as every likely size does.
   }];
   let parameters = (ins StringRefParameter<"name">:$name, "int64_t":$min, "int64_t":$max, "int64_t":$multiple,
                         ArrayRefParameter<"int64_t">:$likely, "std::optional<int64_t>":$bound);
@@ -41,6 +52,10 @@ def RLX_DimDeclAttr : RLX_Attr<"DimDecl", "dim"> {
 
 def RLX_ConstraintAttr : RLX_Attr<"Constraint", "constraint"> {
   let summary = "A fact that must hold when sizes are bound: `#rlx.constraint<\"N == M\", \"why\">`.";
+  let description = [{
+    The predicate in text form (`N == M`, `N != M`, `S <= 512`, `S < T`, `H % 32 == 0`,
+    `broadcastable(N, M)`) and the line an error starts with when it does not hold.
+  }];
   let parameters = (ins AttrParameter<"::rlx::DimPredicate", "predicate">:$predicate,
                         StringRefParameter<"message">:$message);
   let hasCustomAssemblyFormat = 1;

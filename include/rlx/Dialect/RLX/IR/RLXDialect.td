@@ -24,6 +24,10 @@ def RLX_Dialect : Dialect {
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  let extraClassDeclaration = [{
+    void registerAttributes();
+    void registerOperations();
+  }];
 }
 
 #endif // RLX_DIALECT

@@ -8,7 +8,9 @@ def RLX_ShapeFunctionOpInterface : OpInterface<"ShapeFunctionOpInterface"> {
   let cppNamespace = "::rlx::ir";
   let description = [{
     The shape function of an op over named dims. A `TensorShape` is a list of
-    `DimExpr` and an element type; a size that is a number is a constant.
+    `DimExpr` and an element type; a size that is a number is a constant. A dim that
+    nobody has named or inferred yet is `unknownDim()`, and so is every dim computed
+    from one.
   }];
   let methods = [
     InterfaceMethod<[{
@@ -20,7 +22,8 @@ def RLX_ShapeFunctionOpInterface : OpInterface<"ShapeFunctionOpInterface"> {
          "::llvm::SmallVectorImpl<::rlx::ir::TensorShape> &":$results)>,
     InterfaceMethod<[{
       Appends what must hold of the sizes for this op to be legal and is not already
-      certain, for instance `K == L` for the two inner dims of a matmul.
+      certain, for instance `K == L` for the two inner dims of a matmul. Reads the
+      types of the operands and results as they are; says nothing of unknown dims.
     }], "void", "collectRequirements",
     (ins "::llvm::SmallVectorImpl<::rlx::ir::Requirement> &":$requirements), "", [{}]>
   ];
