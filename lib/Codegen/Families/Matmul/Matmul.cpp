@@ -58,6 +58,8 @@ private:
   void storeOutput(const Operand &operand, Value *row, Value *column, Value *value, Value *count, Value *full,
                    Value *mask);
 
+  Value *columnMask(Value *count, unsigned lanes);
+
   /// `lanes` elements of `type` as sums are made of.
   Value *widen(Value *value, ElementType type, unsigned lanes) { return emitConvert(e, {value, type}, sumType, lanes); }
   Value *multiplyAdd(Value *x, Value *y, Value *sum) {
@@ -83,7 +85,7 @@ private:
   ElementType panelType = ElementType::F32; ///< of an element of a packed panel
   SmallVector<Operand, 4> inputs, outputs;
   Value *aBatch = nullptr, *bBatch = nullptr, *batchIndex = nullptr;
-  Value *sumRoom = nullptr, *elementRoom = nullptr;
+  Value *sumRoom = nullptr, *elementRoom = nullptr, *maskTable = nullptr;
 };
 
 void MatmulBuilder::arguments() {
@@ -119,13 +121,32 @@ void MatmulBuilder::arguments() {
   panelsPerBatch = b.CreateSDiv(b.CreateAdd(N, e.i64(kColumns - 1)), e.i64(kColumns));
 }
 
+/// The first `count` of `lanes` lanes, 0 <= count <= lanes. Read from a table:
+/// a mask made by comparing with constants would keep them in registers all
+/// through the micro-kernel, which with AVX2 has none to spare.
+Value *MatmulBuilder::columnMask(Value *count, unsigned lanes) {
+  if (!maskTable) {
+    SmallVector<uint8_t, 2 * kColumns> table(kColumns, 0xff);
+    table.append(kColumns, 0);
+    auto *global = new GlobalVariable(e.module, ArrayType::get(b.getInt8Ty(), table.size()), /*isConstant=*/true,
+                                      GlobalValue::InternalLinkage,
+                                      ConstantDataArray::get(e.module.getContext(), table), "rlx_columns");
+    global->setDSOLocal(true);
+    global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+    maskTable = global;
+  }
+  Value *at = b.CreateGEP(b.getInt8Ty(), maskTable, b.CreateSub(e.i64(kColumns), count));
+  Value *bytes = b.CreateAlignedLoad(e.lanes(b.getInt8Ty(), lanes), at, Align(1));
+  return b.CreateTrunc(b.CreateAShr(bytes, 7), e.lanes(b.getInt1Ty(), lanes));
+}
+
 /// Columns panelColumn .. panelColumn + 16 of B into scratch, [K][16], in the
 /// type of the sums, zeros where there is no column.
 void MatmulBuilder::packPanel(Value *panelColumn, Value *columns) {
   ElementType type = spec.b_type;
   Value *source = e.elementPointer(bBatch, type, b.CreateMul(panelColumn, bNStride));
   Value *full = b.CreateICmpEQ(columns, e.i64(kColumns));
-  Value *mask = e.tailMask(columns, kColumns);
+  Value *mask = columnMask(columns, kColumns);
   e.ifThenElse(
       b.CreateOr(b.CreateICmpEQ(bNStride, e.i64(1)), b.CreateICmpEQ(columns, e.i64(1))),
       [&] {
@@ -307,8 +328,8 @@ void MatmulBuilder::epilogue(Value *firstRow, unsigned rows, Value *firstPanel, 
     e.forLoop(firstColumn, columnEnd, e.i64(lanes), [&](Value *column) {
       Value *count = b.CreateSub(N, column);
       Value *full = b.CreateICmpSGE(count, e.i64(lanes));
-      Value *mask = e.tailMask(count, lanes);
       count = b.CreateBinaryIntrinsic(Intrinsic::smin, count, e.i64(lanes));
+      Value *mask = columnMask(count, lanes);
       Value *at = e.elementPointer(sums, sumType, b.CreateSub(column, firstColumn));
       SmallVector<Lanes> values = {{e.load(at, sumType, lanes), sumType}};
       for (const Operand &input : inputs)
@@ -342,7 +363,7 @@ Status MatmulBuilder::emit() {
   // Few rows leave registers for more panels, and several streams of weights
   // come faster from memory than one.
   bool skinny = packed && spec.row_class <= 2 && sumType == ElementType::F32;
-  unsigned group = skinny ? 4 : 1;
+  unsigned group = !skinny ? 1 : spec.row_class == 1 ? 4 : 2;
   unsigned tileRows = spec.row_class < 6 ? spec.row_class : 6;
   sumRoom = e.stackArray(e.laneType(sumType), tileRows * group * kColumns);
   elementRoom = e.stackArray(b.getInt64Ty(), kColumns);
