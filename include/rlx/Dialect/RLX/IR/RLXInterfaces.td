@@ -25,7 +25,7 @@ def RLX_ShapeFunctionOpInterface : OpInterface<"ShapeFunctionOpInterface"> {
       certain, for instance `K == L` for the two inner dims of a matmul. Reads the
       types of the operands and results as they are; says nothing of unknown dims.
     }], "void", "collectRequirements",
-    (ins "::llvm::SmallVectorImpl<::rlx::ir::Requirement> &":$requirements), "", [{}]>
+    (ins "::llvm::SmallVectorImpl<::rlx::ir::Requirement> &":$requirements), "", [{ (void)requirements; }]>
   ];
 }
 
