@@ -2,7 +2,7 @@
 #ifndef RLX_TRANSFORMS_PASSES_H
 #define RLX_TRANSFORMS_PASSES_H
 
-#include "rlx/Dialect/RLX/IR/RLX.h"
+#include "rlx/Dialect/RLX/IR/RLXOps.h"
 #include "rlx/Support/DimExpr.h"
 
 #include "mlir/IR/BuiltinOps.h"
