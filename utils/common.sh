@@ -29,12 +29,15 @@ declare -A packages=(
 stage_number=0
 stages_total=0
 
+# The functions that stages run end in `|| return` where it matters: bash ignores `set -e` in a command whose status
+# somebody looks at, and everybody looks at a stage's.
+
 # Runs a stage. Its output goes to build/logs; while it runs, a line every 30 seconds says how far it is.
 stage() {
   local name=$1 log pid start now next=30 status=0
   shift
   stage_number=$((stage_number + 1))
-  log="$logs/$(printf '%02d' "$stage_number")-${1//[^A-Za-z0-9_]/-}.log"
+  log="$logs/$(printf '%02d' "$stage_number")-${name//[^A-Za-z0-9_]/-}.log"
   printf '[%d/%d] %s\n' "$stage_number" "$stages_total" "$name"
   start=$SECONDS
   ( "$@" ) >"$log" 2>&1 &
@@ -89,7 +92,7 @@ add_security_suite() {
     [ "${uri##*/}" = debian ] || continue
     echo "adding the suite $codename-security"
     echo "deb $uri-security $codename-security main" |
-      as_root tee /etc/apt/sources.list.d/rlx-security.list >/dev/null
+      as_root tee /etc/apt/sources.list.d/rlx-security.list >/dev/null || return
     as_root apt-get update
     return
   done < <(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' | sort -u)
@@ -99,15 +102,15 @@ add_security_suite() {
 
 install_packages() {
   local missing
-  missing=$(missing_packages "$@")
+  missing=$(missing_packages "$@") || return
   if [ -z "$missing" ]; then
     echo "nothing is missing"
     return
   fi
   command -v apt-get >/dev/null || { echo "No apt-get here. Install by hand: $missing" >&2; return 1; }
   export DEBIAN_FRONTEND=noninteractive
-  as_root apt-get update
-  has_candidate libmlir-22-dev || add_security_suite
+  as_root apt-get update || return
+  has_candidate libmlir-22-dev || add_security_suite || return
   # shellcheck disable=SC2086
   as_root apt-get install -y --no-install-recommends $missing
 }
@@ -118,8 +121,8 @@ make_venv() {
     return
   fi
   rm -rf "$venv"
-  python3 -m venv "$venv"
-  "$venv/bin/python" -m pip install --disable-pip-version-check --no-input -r utils/requirements.txt
+  python3 -m venv "$venv" || return
+  "$venv/bin/python" -m pip install --disable-pip-version-check --no-input -r utils/requirements.txt || return
   cp utils/requirements.txt "$venv/requirements.txt"
 }
 

@@ -208,6 +208,9 @@ def main():
     mp.dps = 450
     print(f"constexpr double kHalfPi[] = {{{pieces(mp.pi / 2, 3)}}};")
     print(f"constexpr double kLn2[] = {{{pieces(mp.log(2), 3)}}};")
+    twice = 2 * mp.sqrt(2 / mp.pi)
+    print(f"constexpr double kGeluTwice[] = {{{pieces(twice, 2)}}};")
+    print(f"constexpr double kGeluCubic[] = {{{pieces(twice * mpf(44715) / 10**6, 2)}}};")
     bits = int(mp.floor(2 / mp.pi * mpf(2)**(64 * 21)))
     words = [0] + [(bits >> (64 * (20 - i))) & (2**64 - 1) for i in range(21)]
     print("// 2/pi, most significant word first, after 64 zero bits.")
