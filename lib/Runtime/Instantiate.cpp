@@ -217,8 +217,16 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
       break;
     }
     case BufferKind::Param: {
-      const data::TensorSpecT &spec = *signature.params[buffer.index];
-      there = signatureElements(model.paramShapes()[buffer.index], binding, "param", spec.name);
+      // By name where it has one: the order of params is the signature's alone.
+      instance.param = buffer.index;
+      if (!buffer.name.empty()) {
+        std::optional<size_t> position = model.findParam(buffer.name);
+        if (!position)
+          return malformed("there is no param '" + buffer.name + "'");
+        instance.param = static_cast<uint32_t>(*position);
+      }
+      const data::TensorSpecT &spec = *signature.params[instance.param];
+      there = signatureElements(model.paramShapes()[instance.param], binding, "param", spec.name);
       type = spec.type;
       break;
     }
@@ -390,7 +398,7 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
     out.number(static_cast<uint64_t>(buffer.layout));
     for (auto value : {static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n), buffer.k_stride,
                        buffer.n_stride, buffer.offset, made.buffers[i].elements, made.buffers[i].bytes,
-                       made.buffers[i].arenaOffset})
+                       made.buffers[i].arenaOffset, static_cast<int64_t>(made.buffers[i].param)})
       out.number(static_cast<uint64_t>(value));
     out.list(buffer.data);
   }

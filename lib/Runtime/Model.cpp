@@ -74,6 +74,10 @@ Result<std::shared_ptr<const Model>> Model::create(data::ModelSignatureT signatu
   for (const auto &constraint : signature.constraints)
     if (!constraint || !constraint->predicate)
       return invalid("a constraint is not well formed");
+  Result<BindingSolver> solver = BindingSolver::create(signature);
+  if (!solver)
+    return solver.takeError();
+  model->bindingSolver.emplace(std::move(*solver));
   model->description = std::move(signature);
   model->weightTable = weights ? std::move(weights) : std::make_shared<WeightTable>();
   model->compilerSide = std::move(compiler);

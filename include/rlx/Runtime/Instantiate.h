@@ -43,6 +43,7 @@ struct BufferInstance {
   int64_t elements = 0;
   int64_t bytes = 0;
   int64_t arenaOffset = 0; ///< Arena: in bytes, a multiple of 64
+  uint32_t param = 0;      ///< Param: position in the signature
 };
 
 /// What the cache holds for a binding: everything a run needs but the kernels'

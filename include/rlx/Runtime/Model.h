@@ -3,6 +3,7 @@
 #define RLX_RUNTIME_MODEL_H
 
 #include "rlx/Data/Plan_generated.h"
+#include "rlx/Runtime/BindingSolver.h"
 #include "rlx/Runtime/Compiler.h"
 #include "rlx/Runtime/WeightTable.h"
 #include "rlx/Support/DimExpr.h"
@@ -32,6 +33,9 @@ public:
   /// May be null.
   CompilerInterface *compiler() const { return compilerSide.get(); }
 
+  /// Finds and checks the sizes of the signature's dims.
+  const BindingSolver &solver() const { return *bindingSolver; }
+
   /// Shapes of the signature, parsed.
   const std::vector<std::vector<DimExpr>> &inputShapes() const { return inputs; }
   const std::vector<std::vector<DimExpr>> &outputShapes() const { return outputs; }
@@ -47,6 +51,7 @@ private:
   data::ModelSignatureT description;
   std::shared_ptr<WeightTable> weightTable;
   std::shared_ptr<CompilerInterface> compilerSide;
+  std::optional<BindingSolver> bindingSolver;
   std::vector<std::vector<DimExpr>> inputs, outputs, params;
 };
 

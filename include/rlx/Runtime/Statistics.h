@@ -12,6 +12,9 @@
 
 namespace rlx {
 
+/// "{B=2, S=3}".
+std::string bindingString(const Binding &binding);
+
 /// How a run came by its specialization.
 enum class Origin {
   Hit,          ///< It was in the cache (or another thread was making it).

@@ -1,0 +1,203 @@
+//===- Execute.cpp - one run of a specialization --------------------------===//
+#include "Execute.h"
+
+#include "CheckedMath.h"
+#include "rlx/Runtime/Tensor.h"
+
+#include <cassert>
+#include <cstring>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+using namespace rlx;
+using data::BufferKind;
+
+namespace {
+/// Floating point as kernels expect it: denormals kept, round to nearest, nothing
+/// trapping. The caller's settings come back at the end.
+class FloatEnvironment {
+#if defined(__x86_64__)
+public:
+  FloatEnvironment() : saved(_mm_getcsr()) { _mm_setcsr(0x1F80); }
+  ~FloatEnvironment() { _mm_setcsr(saved); }
+
+private:
+  unsigned saved;
+#elif defined(__aarch64__)
+public:
+  FloatEnvironment() : saved(__builtin_aarch64_get_fpcr()) { __builtin_aarch64_set_fpcr(0); }
+  ~FloatEnvironment() { __builtin_aarch64_set_fpcr(saved); }
+
+private:
+  unsigned saved;
+#endif
+};
+
+/// "[1,2]" for a row-major position; the number itself where it is none.
+std::string placeString(int64_t element, std::span<const int64_t> extents) {
+  std::vector<int64_t> place(extents.size());
+  int64_t rest = element;
+  for (size_t i = extents.size(); i-- > 0;) {
+    if (extents[i] <= 0 || rest < 0)
+      return std::to_string(element);
+    place[i] = rest % extents[i];
+    rest /= extents[i];
+  }
+  return rest == 0 ? shapeString(place) : std::to_string(element);
+}
+
+Error describe(const ErrorWord &word, const std::string &node, std::span<const int64_t> extents) {
+  std::string text = "node '" + node + "': ";
+  switch (word.kind) {
+  case ErrorKind::DivisionByZero:
+    text += "division by zero";
+    break;
+  case ErrorKind::IndexOutOfRange:
+    text += "index " + std::to_string(word.value) + " is out of range for an axis of " + std::to_string(word.extent);
+    break;
+  default:
+    text += "error " + std::to_string(static_cast<int>(word.kind));
+  }
+  return Error{ErrorCode::RunFailed, text + " at element " + placeString(word.element, extents)};
+}
+
+bool isNeeded(const std::vector<uint8_t> &needed, const std::vector<uint8_t> &asked) {
+  if (needed.empty())
+    return true;
+  for (size_t i = 0; i != std::min(needed.size(), asked.size()); ++i)
+    if (needed[i] & asked[i])
+      return true;
+  return false;
+}
+} // namespace
+
+WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
+  if (buffer.layout == data::PackedLayout::Strided)
+    return {};
+  return {buffer.layout,   static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n),
+          buffer.k_stride, buffer.n_stride,                buffer.offset};
+}
+
+Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
+                    const RunArguments &arguments) {
+  const Specialization &made = *ready.plan;
+  const data::PlanTemplateT &plan = *made.plan;
+  std::vector<uint8_t> asked((arguments.outputs.size() + 7) / 8);
+  for (size_t i = 0; i != arguments.outputs.size(); ++i)
+    if (arguments.outputs[i])
+      asked[i / 8] |= static_cast<uint8_t>(1u << (i % 8));
+
+  // Output buffers that this run touches without being asked for need memory too:
+  // a step may write several outputs, and a later step may read one.
+  std::vector<bool> touched(plan.buffers.size());
+  for (const StepInstance &call : made.steps)
+    if (isNeeded(plan.steps[call.step]->needed, asked))
+      for (const PointerSource &pointer : call.pointers)
+        if (pointer.kind == PointerSource::Kind::Buffer)
+          touched[pointer.buffer] = true;
+  for (size_t i = 0; i != plan.outputs.size(); ++i)
+    if (arguments.outputs[i])
+      touched[plan.outputs[i]->buffer] = true;
+  // An output's buffer is its final place where the graph output is that buffer.
+  auto place = [&](size_t buffer) -> void * {
+    uint32_t index = plan.buffers[buffer]->index;
+    return plan.outputs[index]->buffer == buffer ? arguments.outputs[index] : nullptr;
+  };
+
+  // One block: the arena, spare outputs, scratch.
+  size_t total = static_cast<size_t>(made.arenaBytes);
+  std::vector<size_t> spare(plan.buffers.size());
+  auto reserve = [&](int64_t bytes) -> std::optional<size_t> {
+    std::optional<size_t> at = alignUp(total, kBufferAlignment);
+    if (!at || __builtin_add_overflow(*at, static_cast<size_t>(bytes), &total))
+      return std::nullopt;
+    return at;
+  };
+  Error tooLarge{ErrorCode::OutOfRange, "the memory of a run overflows"};
+  for (size_t i = 0; i != plan.buffers.size(); ++i) {
+    const data::BufferT &buffer = *plan.buffers[i];
+    if (buffer.kind != BufferKind::Output || !touched[i] || place(i))
+      continue;
+    std::optional<size_t> at = reserve(made.buffers[i].bytes);
+    if (!at)
+      return tooLarge;
+    spare[i] = *at;
+  }
+  std::optional<size_t> scratch = reserve(made.scratchBytes);
+  if (!scratch)
+    return tooLarge;
+  Result<ArenaPool::Block> block = arenas.borrow(total);
+  if (!block)
+    return block.takeError();
+  std::byte *memory = block->data();
+
+  std::array<uint64_t, 2> runState = {arguments.seed, arguments.step};
+  std::vector<std::byte *> base(plan.buffers.size());
+  auto readOnly = [](const void *pointer) {
+    return const_cast<std::byte *>(static_cast<const std::byte *>(pointer)); // instantiate() lets no step write it
+  };
+  for (size_t i = 0; i != plan.buffers.size(); ++i) {
+    const data::BufferT &buffer = *plan.buffers[i];
+    switch (buffer.kind) {
+    case BufferKind::Input:
+      base[i] = readOnly(arguments.inputs[buffer.index]);
+      break;
+    case BufferKind::Output:
+      base[i] = static_cast<std::byte *>(place(i));
+      if (!base[i])
+        base[i] = memory + spare[i];
+      break;
+    case BufferKind::Param: {
+      const ParamValue &value = *arguments.params[made.buffers[i].param];
+      const std::string &name = signature.params[made.buffers[i].param]->name;
+      if (buffer.layout == data::PackedLayout::Strided && value.elements() != made.buffers[i].elements)
+        return Error{ErrorCode::InvalidArgument, "param '" + name + "' was set to " +
+                                                     std::to_string(value.elements()) + " elements, but has " +
+                                                     std::to_string(made.buffers[i].elements) + " at these sizes"};
+      Result<const void *> bytes = value.get(layoutOf(buffer));
+      if (!bytes)
+        return Error{bytes.error().code, "param '" + name + "': " + bytes.error().message};
+      base[i] = readOnly(*bytes);
+      break;
+    }
+    case BufferKind::Weight:
+    case BufferKind::Constant:
+      base[i] = readOnly(ready.fixed[i]);
+      break;
+    case BufferKind::Arena:
+      base[i] = memory + made.buffers[i].arenaOffset;
+      break;
+    case BufferKind::RunState:
+      base[i] = reinterpret_cast<std::byte *>(runState.data());
+      break;
+    }
+  }
+
+  {
+    FloatEnvironment environment;
+    std::vector<void *> pointers;
+    for (const StepInstance &call : made.steps) {
+      const data::StepT &step = *plan.steps[call.step];
+      if (!isNeeded(step.needed, asked))
+        continue;
+      pointers.clear();
+      for (const PointerSource &pointer : call.pointers)
+        pointers.push_back(pointer.kind == PointerSource::Kind::Buffer    ? base[pointer.buffer] + pointer.byteOffset
+                           : pointer.kind == PointerSource::Kind::Scratch ? memory + *scratch
+                                                                          : nullptr);
+      ErrorWord error;
+      ready.kernels[call.kernel].function(pointers.data(), call.integers.data(), 0, call.tiles, &error);
+      if (error.kind != ErrorKind::None)
+        return describe(error, step.node, call.extents);
+    }
+  }
+
+  for (size_t i = 0; i != plan.outputs.size(); ++i) {
+    uint32_t buffer = plan.outputs[i]->buffer;
+    void *to = arguments.outputs[i];
+    if (to && to != base[buffer] && made.buffers[buffer].bytes)
+      std::memcpy(to, base[buffer], static_cast<size_t>(made.buffers[buffer].bytes));
+  }
+  return Status::ok();
+}

@@ -1,0 +1,46 @@
+//===- Execute.h - one run of a specialization ------------------*- C++ -*-===//
+#ifndef RLX_LIB_RUNTIME_EXECUTE_H
+#define RLX_LIB_RUNTIME_EXECUTE_H
+
+#include "ArenaPool.h"
+#include "Params.h"
+#include "rlx/Runtime/Engine.h"
+#include "rlx/Runtime/Instantiate.h"
+#include "rlx/Runtime/Statistics.h"
+
+#include <array>
+#include <atomic>
+
+namespace rlx {
+
+/// A specialization that can run: kernels loaded, weights found. Immutable but
+/// for its count of hits.
+struct ReadySpecialization {
+  std::shared_ptr<const Specialization> plan;
+  std::vector<LoadedKernel> kernels;   ///< one per plan->kernels
+  std::vector<const void *> fixed;     ///< one per buffer: weights and constants
+  std::vector<int64_t> inputElements;  ///< one per input of the signature
+  BindingInfo info;                    ///< `hits` apart
+  mutable std::atomic<uint64_t> hits{0};
+};
+
+/// What a run is given. Every pointer is aligned to its element.
+struct RunArguments {
+  std::vector<const void *> inputs; ///< one per input of the signature
+  ParamValues params;               ///< all set
+  uint64_t seed = 0, step = 0;
+  /// One per output: where its bytes go, or null where it is not asked for.
+  std::vector<void *> outputs;
+};
+
+/// Runs the steps that the outputs asked for need. Errors: RunFailed, naming the
+/// node; no memory; a param that does not fit the plan.
+Status execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
+               const RunArguments &arguments);
+
+/// The weight layout that a buffer of a plan asks for.
+WeightLayout layoutOf(const data::BufferT &buffer);
+
+} // namespace rlx
+
+#endif // RLX_LIB_RUNTIME_EXECUTE_H

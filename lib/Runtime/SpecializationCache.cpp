@@ -1,0 +1,275 @@
+//===- SpecializationCache.cpp - specializations by binding ---------------===//
+#include "SpecializationCache.h"
+
+#include "KernelCache.h"
+#include "rlx/Runtime/Tensor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+using namespace rlx;
+
+namespace {
+class Stopwatch {
+public:
+  double ms() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f ms", ms);
+  return text;
+}
+} // namespace
+
+SpecializationCache::SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model,
+                                         size_t capacity)
+    : engine(std::move(engine)), model(std::move(model)), capacity(capacity), tree(this->model->solver().dims()) {}
+
+Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const int64_t> sizes) {
+  Sizes key(sizes.begin(), sizes.end());
+  {
+    std::unique_lock lock(mutex);
+    std::optional<Sizes> before = std::exchange(lastSizes, key);
+    if (auto found = index.find(key); found != index.end()) {
+      recent.splice(recent.begin(), recent, found->second);
+      ++counts.hits;
+      found->second->ready->hits.fetch_add(1, std::memory_order_relaxed);
+      return Acquired{found->second->ready, Origin::Hit};
+    }
+    if (auto flying = flights.find(key); flying != flights.end()) {
+      std::shared_ptr<Flight> flight = flying->second;
+      landed.wait(lock, [&] { return flight->done; });
+      if (!flight->outcome)
+        return flight->outcome.error();
+      ++counts.hits;
+      (*flight->outcome)->hits.fetch_add(1, std::memory_order_relaxed);
+      return Acquired{*flight->outcome, Origin::Hit};
+    }
+    flights.emplace(key, std::make_shared<Flight>());
+    ++counts.misses;
+    MissReport report;
+    report.binding = model->solver().binding(key);
+    report.first = !before;
+    report.evicted = std::find(evicted.begin(), evicted.end(), key) != evicted.end();
+    if (before)
+      for (size_t i = 0; i != key.size(); ++i)
+        if ((*before)[i] != key[i])
+          report.changes.push_back({model->solver().dims()[i], (*before)[i], key[i]});
+    lastMiss = std::move(report);
+  }
+
+  Making making;
+  Stopwatch watch;
+  Result<Ready> made = make(key, making);
+  double ms = watch.ms();
+  publish(key, made, making);
+  if (engine->options().log) {
+    std::string line = model->signature().name + " " + bindingString(model->solver().binding(key)) + ": ";
+    line += made ? std::string(originName(making.origin)) + ", " + std::to_string(making.kernelsCompiled) +
+                       " kernels compiled, " + std::to_string(making.kernelsReused) + " reused"
+                 : made.error().message;
+    engine->options().log(line + ", " + milliseconds(ms));
+  }
+  if (!made)
+    return made.takeError();
+  return Acquired{*made, making.origin};
+}
+
+void SpecializationCache::publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making) {
+  std::vector<Ready> dropped; // let go of after the lock
+  {
+    std::lock_guard lock(mutex);
+    auto flying = flights.find(sizes);
+    flying->second->outcome = outcome;
+    flying->second->done = true;
+    flights.erase(flying);
+    // A later miss on another binding may have replaced the report meanwhile.
+    if (lastMiss && lastMiss->binding == model->solver().binding(sizes)) {
+      lastMiss->origin = making.origin;
+      lastMiss->guardsFailed = making.guardsFailed;
+      if (!outcome)
+        lastMiss->error = outcome.error().message;
+    }
+    for (const auto &[phase, ms] : making.times)
+      addTime(counts.times, phase, ms);
+    counts.kernelsCompiled += making.kernelsCompiled;
+    counts.kernelsReused += making.kernelsReused;
+    counts.codeBytes += making.codeBytes;
+    if (!outcome) {
+      ++counts.failures;
+    } else {
+      counts.templatesReused += making.origin == Origin::Instantiated;
+      recent.push_front({sizes, *outcome});
+      index[sizes] = recent.begin();
+      std::erase(evicted, sizes);
+      while (recent.size() > capacity) {
+        Entry &oldest = recent.back();
+        ++counts.evictions;
+        evicted.push_back(oldest.sizes);
+        if (evicted.size() > capacity)
+          evicted.pop_front();
+        index.erase(oldest.sizes);
+        dropped.push_back(std::move(oldest.ready));
+        recent.pop_back();
+      }
+    }
+  }
+  landed.notify_all();
+}
+
+Result<TemplateTree::Template> SpecializationCache::findTemplate(const Sizes &sizes, Making &making) {
+  using Kind = TemplateTree::Found::Kind;
+  auto lookup = [&] {
+    std::lock_guard lock(treeMutex);
+    return tree.lookup(sizes);
+  };
+  TemplateTree::Found found = lookup();
+  std::unique_lock turn(templateTurn, std::defer_lock);
+  if (found.kind == Kind::Missing) {
+    turn.lock();
+    found = lookup(); // whoever had the turn before may have made it
+  }
+  if (found.kind == Kind::Template)
+    return found.plan;
+  if (found.kind == Kind::Error)
+    return found.error;
+
+  {
+    std::lock_guard lock(treeMutex);
+    for (const TemplateTree::Failed &failed : tree.explain(sizes))
+      making.guardsFailed.push_back(failed.text());
+  }
+  CompilerInterface *compiler = model->compiler();
+  if (!compiler)
+    return Error{ErrorCode::Unsupported, "these sizes need a new template, and the model has no compiler"};
+  Result<SpecializeReply> reply = compiler->specialize(model->solver().binding(sizes));
+  if (!reply)
+    return reply.takeError();
+  for (const auto &[phase, ms] : reply->times)
+    addTime(making.times, phase, ms);
+  if (!reply->plan)
+    return Error{ErrorCode::Internal, "the compiler returned no plan"};
+  making.origin = Origin::NewTemplate;
+  std::shared_ptr<const data::PlanTemplateT> plan = std::move(reply->plan);
+  {
+    std::lock_guard lock(treeMutex);
+    // The trail is remembered in either case; a failed requirement is an error
+    // leaf. A trail that does not fit leaves the tree as it was: it is reported,
+    // unless there is a better error.
+    Status inserted = tree.insert(plan->guards, reply->error ? nullptr : plan);
+    if (reply->error)
+      return *reply->error;
+    if (!inserted)
+      return inserted.takeError();
+  }
+  {
+    std::lock_guard lock(mutex);
+    ++counts.templatesMade;
+  }
+  return plan;
+}
+
+Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making) {
+  Result<TemplateTree::Template> plan = findTemplate(sizes, making);
+  if (!plan)
+    return plan.takeError();
+  CompilerInterface *compiler = model->compiler();
+  if (!compiler)
+    return Error{ErrorCode::Unsupported, "the model has no compiler for its kernels"};
+
+  auto ready = std::make_shared<ReadySpecialization>();
+  Binding binding = model->solver().binding(sizes);
+  Stopwatch instantiation;
+  Result<std::shared_ptr<const Specialization>> made = instantiate(*plan, *model, binding, compiler->target());
+  addTime(making.times, "instantiate", instantiation.ms());
+  if (!made)
+    return made.takeError();
+  ready->plan = std::move(*made);
+
+  Result<KernelCache::Got> kernels =
+      engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, making.times);
+  if (!kernels)
+    return kernels.takeError();
+  ready->kernels = std::move(kernels->kernels);
+  making.kernelsCompiled = kernels->compiled;
+  making.kernelsReused = ready->kernels.size() - kernels->compiled;
+  making.codeBytes = kernels->codeBytes;
+
+  Stopwatch packing;
+  const data::PlanTemplateT &templ = **plan;
+  ready->fixed.resize(templ.buffers.size());
+  for (size_t i = 0; i != templ.buffers.size(); ++i) {
+    const data::BufferT &buffer = *templ.buffers[i];
+    if (buffer.kind == data::BufferKind::Constant)
+      ready->fixed[i] = buffer.data.data();
+    if (buffer.kind != data::BufferKind::Weight)
+      continue;
+    Result<std::span<const std::byte>> bytes = model->weights().get(buffer.name, layoutOf(buffer));
+    if (!bytes)
+      return bytes.takeError();
+    ready->fixed[i] = bytes->data();
+  }
+  addTime(making.times, "weights", packing.ms());
+
+  for (size_t i = 0; i != model->inputShapes().size(); ++i) {
+    std::vector<int64_t> shape;
+    for (const DimExpr &expr : model->inputShapes()[i]) {
+      Result<int64_t> size = expr.evaluate(binding);
+      if (!size)
+        return size.takeError();
+      shape.push_back(*size);
+    }
+    std::optional<int64_t> count = elementCount(shape);
+    if (!count)
+      return Error{ErrorCode::OutOfRange, "input '" + model->signature().inputs[i]->name + "' of shape " +
+                                              shapeString(shape) + " has no valid size"};
+    ready->inputElements.push_back(*count);
+  }
+
+  BindingInfo &info = ready->info;
+  info.binding = std::move(binding);
+  info.origin = making.origin;
+  info.guardsFailed = making.guardsFailed;
+  info.kernelsCompiled = making.kernelsCompiled;
+  info.kernelsReused = making.kernelsReused;
+  info.times = making.times;
+  info.steps = ready->plan->steps.size();
+  info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
+  return Ready(std::move(ready));
+}
+
+Statistics SpecializationCache::stats() const {
+  std::lock_guard lock(mutex);
+  Statistics result = counts;
+  result.entries = recent.size();
+  return result;
+}
+
+std::vector<BindingInfo> SpecializationCache::bindings() const {
+  std::vector<BindingInfo> result;
+  for (const Ready &ready : held()) {
+    result.push_back(ready->info);
+    result.back().hits = ready->hits.load(std::memory_order_relaxed);
+  }
+  return result;
+}
+
+std::vector<SpecializationCache::Ready> SpecializationCache::held() const {
+  std::lock_guard lock(mutex);
+  std::vector<Ready> result;
+  for (const Entry &entry : recent)
+    result.push_back(entry.ready);
+  return result;
+}
+
+std::optional<MissReport> SpecializationCache::explain() const {
+  std::lock_guard lock(mutex);
+  return lastMiss;
+}

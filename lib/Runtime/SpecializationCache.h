@@ -1,0 +1,87 @@
+//===- SpecializationCache.h - specializations by binding -------*- C++ -*-===//
+#ifndef RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
+#define RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
+
+#include "Execute.h"
+#include "rlx/Runtime/Model.h"
+#include "rlx/Runtime/TemplateTree.h"
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <map>
+#include <mutex>
+
+namespace rlx {
+
+/// The specializations of an executable and its clones, and the templates they
+/// are made from. Bounded; the least recently used goes first, and lives on while
+/// a run uses it. Thread safe.
+///
+/// The first thread to miss on a binding makes it, on its own; others that want
+/// it wait for that one and for nothing else. Requests for templates take turns:
+/// the second one usually finds that the first one's template holds for it too.
+class SpecializationCache {
+public:
+  SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model, size_t capacity);
+
+  struct Acquired {
+    std::shared_ptr<const ReadySpecialization> ready;
+    Origin origin = Origin::Hit;
+  };
+  /// `sizes`: one per dim of the signature, checked. A failure is reported to all
+  /// who waited for it.
+  Result<Acquired> get(std::span<const int64_t> sizes);
+
+  Statistics stats() const;
+  std::vector<BindingInfo> bindings() const;
+  std::optional<MissReport> explain() const;
+  /// Everything held now.
+  std::vector<std::shared_ptr<const ReadySpecialization>> held() const;
+
+  const std::shared_ptr<Engine> engine;
+  const std::shared_ptr<const Model> model;
+
+private:
+  using Sizes = std::vector<int64_t>;
+  using Ready = std::shared_ptr<const ReadySpecialization>;
+  struct Entry {
+    Sizes sizes;
+    Ready ready;
+  };
+  struct Flight {
+    bool done = false;
+    Result<Ready> outcome = Ready();
+  };
+  /// What making one specialization came to, successful or not.
+  struct Making {
+    Origin origin = Origin::Instantiated;
+    std::vector<std::string> guardsFailed;
+    PhaseTimes times;
+    uint64_t kernelsCompiled = 0, kernelsReused = 0, codeBytes = 0;
+  };
+
+  Result<Ready> make(const Sizes &sizes, Making &making);
+  Result<TemplateTree::Template> findTemplate(const Sizes &sizes, Making &making);
+  void publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making);
+
+  const size_t capacity;
+
+  mutable std::mutex mutex; // guards the members below
+  std::condition_variable landed;
+  std::list<Entry> recent; // most recently used first
+  std::map<Sizes, std::list<Entry>::iterator> index;
+  std::map<Sizes, std::shared_ptr<Flight>> flights;
+  std::deque<Sizes> evicted; // the latest, at most `capacity`
+  std::optional<Sizes> lastSizes;
+  std::optional<MissReport> lastMiss;
+  Statistics counts;
+
+  mutable std::mutex treeMutex; // guards `tree`, never held while compiling
+  TemplateTree tree;
+  std::mutex templateTurn; // held while a template is being made
+};
+
+} // namespace rlx
+
+#endif // RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
