@@ -126,8 +126,16 @@ make_venv() {
   cp utils/requirements.txt "$venv/requirements.txt"
 }
 
+# A preset may be applied once to a folder: CMake takes the compiler's name, given again, for another compiler.
 configure() {
-  cmake --preset release "-DRLX_TEST_PYTHON=$venv/bin/python"
+  local stamp="$build_dir/CMakePresets.json"
+  if [ -f "$build_dir/build.ninja" ] && cmp -s CMakePresets.json "$stamp"; then
+    cmake "$build_dir"
+  else
+    rm -rf "$build_dir/CMakeCache.txt" "$build_dir/CMakeFiles"
+    cmake --preset release "-DRLX_TEST_PYTHON=$venv/bin/python" || return
+    cp CMakePresets.json "$stamp"
+  fi
 }
 
 # A compile takes up to 1.5 GB: no more of them at a time than fit.
