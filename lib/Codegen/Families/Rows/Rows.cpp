@@ -55,6 +55,10 @@ private:
     return combine(parts, [&](Value *x, Value *y) { return b.CreateFAdd(x, y); });
   }
 
+  /// How many of the W elements from `position` on the row has.
+  Value *lanesFrom(Value *position) {
+    return b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(length, position), e.i64(W));
+  }
   Value *load(const Row &row, Value *position, Value *mask);
   void store(const Row &row, Value *position, Value *value, Value *mask);
   void storeResult(Value *position, Value *value, Value *mask);
@@ -168,7 +172,7 @@ Value *RowsBuilder::load(const Row &row, Value *position, Value *mask) {
   if (row.mode == InnerMode::Strided && mask) {
     // Lane by lane, as many as there are.
     Type *memory = e.memoryType(row.type);
-    Value *count = b.CreateSub(length, position);
+    Value *count = lanesFrom(position);
     b.CreateStore(Constant::getNullValue(e.lanes(memory, W)), elementRoom);
     e.forLoop(e.i64(0), count, e.i64(1), [&](Value *lane) {
       Value *offset = b.CreateMul(b.CreateAdd(position, lane), row.stride);
@@ -191,7 +195,7 @@ Value *RowsBuilder::load(const Row &row, Value *position, Value *mask) {
 void RowsBuilder::store(const Row &row, Value *position, Value *value, Value *mask) {
   if (row.mode == InnerMode::Strided && mask) {
     e.store(elementRoom, row.type, value, W);
-    e.forLoop(e.i64(0), b.CreateSub(length, position), e.i64(1), [&](Value *lane) {
+    e.forLoop(e.i64(0), lanesFrom(position), e.i64(1), [&](Value *lane) {
       Value *element = e.load(e.elementPointer(elementRoom, row.type, lane), row.type, 1);
       Value *offset = b.CreateMul(b.CreateAdd(position, lane), row.stride);
       e.store(e.elementPointer(row.base, row.type, offset), row.type, element, 1);
