@@ -142,14 +142,17 @@ Verdict runFolder(const std::shared_ptr<Engine> &engine, const std::string &fold
   Result<std::shared_ptr<Executable>> executable = Executable::create(engine, loaded->model);
   if (!executable)
     return verdictOf(executable.error(), "");
+  // A failure counts more than a skip, so every data set is run.
+  Verdict worst;
   for (const auto &[number, path] : sets) {
     Verdict verdict = runSet(**executable, path, tolerance, meta->mustFail.contains(number));
-    if (verdict.outcome != Outcome::Passed) {
-      verdict.reason = fmt::format("data set {}: {}", number, verdict.reason);
+    verdict.reason = fmt::format("data set {}: {}", number, verdict.reason);
+    if (verdict.outcome == Outcome::Failed)
       return verdict;
-    }
+    if (verdict.outcome == Outcome::Skipped && worst.outcome == Outcome::Passed)
+      worst = std::move(verdict);
   }
-  return {};
+  return worst;
 }
 
 /// The last part of a path, however it ends.
