@@ -9,6 +9,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
@@ -138,19 +139,28 @@ private:
   size_t size;
 };
 
+/// What kernels are compiled for: this machine, or RLX_TEST_TARGET, such as
+/// "x86_64:x86-64-v3:", to run an older machine's code here.
+inline const std::string &testTarget() {
+  static const std::string target = [] {
+    const char *chosen = std::getenv("RLX_TEST_TARGET");
+    return chosen ? std::string(chosen) : hostTarget();
+  }();
+  return target;
+}
+
 /// The kernel of a spec, compiled once a process.
 inline KernelFn kernelFor(data::KernelSpecT &spec) {
   static CodeMemory memory;
   static std::map<std::vector<uint8_t>, KernelHandle> kernels;
-  spec.target = hostTarget();
+  spec.target = testTarget();
   spec.revision = kEmitterRevision;
   auto bytes = serializeSpec(spec);
   std::vector<uint8_t> key(bytes.begin(), bytes.end());
   auto found = kernels.find(key);
   if (found != kernels.end())
     return found->second.fn;
-  std::string ir;
-  auto image = compileKernel(spec, {.emittedIR = &ir});
+  auto image = compileKernel(spec);
   if (!image) {
     ADD_FAILURE() << image.error().message;
     return nullptr;

@@ -501,6 +501,33 @@ TEST(Matmul, packedAndStridedGiveTheSameBits) {
   }
 }
 
+/// Nothing a variant uses becomes a call on any machine, and a spec always
+/// gives the same bytes.
+TEST(Matmul, compilesForOtherMachinesAndToTheSameBytes) {
+  struct Types {
+    ElementType a, b, sum;
+  };
+  for (const char *target : {"x86_64:x86-64-v3:", "x86_64:haswell:", "x86_64:x86-64-v4:", "x86_64:sapphirerapids:"})
+    for (Types types : {Types{ElementType::F32, ElementType::F32, ElementType::F32},
+                        Types{ElementType::F16, ElementType::F16, ElementType::F32},
+                        Types{ElementType::BF16, ElementType::BF16, ElementType::F32},
+                        Types{ElementType::F32, ElementType::I8, ElementType::F32},
+                        Types{ElementType::F64, ElementType::F64, ElementType::F64},
+                        Types{ElementType::I64, ElementType::I64, ElementType::I64}})
+      for (bool packed : {false, true}) {
+        Prepared r = prepare(
+            {.M = 8, .N = 20, .K = 3, .a = types.a, .b = types.b, .sum = types.sum, .out = types.a, .packed = packed});
+        r.spec.target = target;
+        r.spec.revision = kEmitterRevision;
+        auto image = compileKernel(r.spec);
+        ASSERT_TRUE(image) << target << ": " << image.error().message;
+        auto again = compileKernel(r.spec);
+        ASSERT_TRUE(again);
+        EXPECT_EQ(image->code, again->code);
+        EXPECT_LT(image->stack_bytes, 4096u);
+      }
+}
+
 TEST(Matmul, indexedEpilogueOperandIsRefused) {
   Prepared r = prepare({.M = 1, .N = 1, .K = 1, .bias = ElementType::F32});
   r.spec.inputs[0]->kind = data::AccessKind::Indexed;
