@@ -316,7 +316,7 @@ def ConvertOp : RLX_ShapedOp<"convert", [RLX_ElementwiseOpInterface]> {
     `rlx.convert %x : tensor<4xf32> -> tensor<4xi32>`. The sizes are the operand's.
 
     Sizes that go through a float or an i32 and come back (`Cast` to float, division, `Floor`, `Cast` to int64 of many
-    exports) fold to expressions as if the float had unlimited precision, which is exact for sizes below 2^24.
+    exports) fold to expressions as if the float had unlimited precision, which is exact for sizes below 2^20.
   }];
   let arguments = (ins RLX_Tensor:$input);
   let results = (outs RLX_Tensor:$result);
