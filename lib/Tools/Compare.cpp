@@ -1,6 +1,7 @@
 //===- Compare.cpp - is a result the expected one? ------------------------===//
 #include "rlx/Tools/Compare.h"
 
+#include "rlx/Data/ElementType.h"
 #include "rlx/Tools/Elements.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ Comparison compareTensors(const TensorView &got, const TensorView &expected, con
   int64_t count = static_cast<int64_t>(expected.bytes) / width;
   const std::byte *gotData = static_cast<const std::byte *>(got.data);
   const std::byte *expectedData = static_cast<const std::byte *>(expected.data);
-  bool real = isFloat(expected.type);
+  bool real = isFloatType(expected.type);
   for (int64_t i = 0; i < count; ++i) {
     const std::byte *gotAt = gotData + i * width, *expectedAt = expectedData + i * width;
     if (std::memcmp(gotAt, expectedAt, width) == 0)

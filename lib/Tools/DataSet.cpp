@@ -1,8 +1,8 @@
 //===- DataSet.cpp - inputs and expected outputs of a run -----------------===//
 #include "rlx/Tools/DataSet.h"
 
+#include "rlx/Data/ElementType.h"
 #include "rlx/Runtime/Model.h"
-#include "rlx/Tools/Elements.h"
 #include "rlx/Tools/Files.h"
 
 #include <algorithm>
@@ -163,8 +163,7 @@ uint64_t hashOf(std::string_view text) {
 
 /// Largest value of an integer type, capped at int64's.
 int64_t largestOf(ElementType type) {
-  bool isUnsigned = type >= ElementType::U8 && type <= ElementType::U64;
-  size_t bits = elementSize(type) * 8 - (isUnsigned ? 0 : 1);
+  int64_t bits = elementBytes(type) * 8 - (isUnsignedType(type) ? 0 : 1);
   return bits >= 63 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << bits) - 1;
 }
 
@@ -249,8 +248,7 @@ Status addRandomInputs(const Model &model, const Binding &sizes, const RandomOpt
       return Error{ErrorCode::OutOfRange,
                    fmt::format("random input '{}' of shape {} is larger than this machine's memory", input.name,
                                shapeString(shape))};
-    bool integer = !isFloat(input.type) && input.type != ElementType::I1;
-    if (integer && options.integerLimit - 1 > largestOf(input.type))
+    if (isIntegerType(input.type) && options.integerLimit - 1 > largestOf(input.type))
       return Error{ErrorCode::OutOfRange, fmt::format("--random-max {} does not fit input '{}' of type {}",
                                                       options.integerLimit, input.name, elementTypeName(input.type))};
     Result<Tensor> tensor = Tensor::allocate(input.type, std::move(shape));

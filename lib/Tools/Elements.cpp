@@ -10,10 +10,6 @@ namespace rlx::tools {
 
 using data::ElementType;
 
-bool isFloat(ElementType type) {
-  return type == ElementType::F16 || type == ElementType::BF16 || type == ElementType::F32 || type == ElementType::F64;
-}
-
 namespace {
 
 template <typename T> T load(const void *data, int64_t index) {

@@ -452,7 +452,9 @@ int runModel(const CLI::App &app, const Flags &flags) {
   for (const std::string &warning : loaded->warnings)
     fmt::print(stderr, "{}: warning: {}\n", app.get_name(), warning);
   const Model &model = *loaded->model;
-  if (flags.list) {
+  if (flags.list || !flags.until.empty()) {
+    if (!flags.until.empty() && !flags.json)
+      fmt::print("stopped after stage {}\n", flags.until);
     printList(model.signature(), flags.json);
     return 0;
   }

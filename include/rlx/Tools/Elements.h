@@ -9,9 +9,6 @@
 
 namespace rlx::tools {
 
-/// True for f16, bf16, f32, f64.
-bool isFloat(data::ElementType type);
-
 /// Element `index` of float values at `data`, widened exactly.
 double floatElement(data::ElementType type, const void *data, int64_t index);
 
