@@ -310,6 +310,19 @@ TEST(Matmul, otherSums) {
       }
 }
 
+TEST(Matmul, narrowSums) {
+  for (bool packed : {false, true})
+    check({.M = 7,
+           .N = 25,
+           .K = 3,
+           .a = ElementType::I16,
+           .b = ElementType::I16,
+           .sum = ElementType::I16,
+           .out = ElementType::I16,
+           .packed = packed},
+          0);
+}
+
 TEST(Matmul, integerSumsWrap) {
   Problem p{.M = 1,
             .N = 1,
@@ -507,7 +520,7 @@ TEST(Matmul, compilesForOtherMachinesAndToTheSameBytes) {
   struct Types {
     ElementType a, b, sum;
   };
-  for (const char *target : {"x86_64:x86-64-v3:", "x86_64:haswell:", "x86_64:x86-64-v4:", "x86_64:sapphirerapids:"})
+  for (const char *target : {"x86_64:x86-64-v3:", "x86_64:sapphirerapids:"})
     for (Types types : {Types{ElementType::F32, ElementType::F32, ElementType::F32},
                         Types{ElementType::F16, ElementType::F16, ElementType::F32},
                         Types{ElementType::BF16, ElementType::BF16, ElementType::F32},
