@@ -1,0 +1,710 @@
+//===- InstantiateTest.cpp ------------------------------------------------===//
+#include "Fakes.h"
+
+#include "rlx/Data/KernelABI.h"
+
+#include <bit>
+#include <random>
+
+using namespace rlx;
+using namespace rlx::fakes;
+using data::AccessKind;
+using data::BufferKind;
+using data::ExprOp;
+using data::Family;
+using data::InnerMode;
+using data::Opcode;
+
+namespace {
+std::shared_ptr<const Model> modelOf(SignatureBuilder signature, std::shared_ptr<WeightTable> weights = nullptr) {
+  auto model = Model::create(std::move(signature.signature), std::move(weights), nullptr);
+  EXPECT_OK(model);
+  return model ? *model : nullptr;
+}
+
+/// y[B,S,D] = x[B,S,D] + bias[D], D = 8: one Loops step.
+struct AddBias {
+  std::shared_ptr<const Model> model = modelOf(SignatureBuilder()
+                                                   .dim("B")
+                                                   .dim("S")
+                                                   .input("x", ElementType::F32, {"B", "S", "8"})
+                                                   .input("bias", ElementType::F32, {"8"})
+                                                   .output("y", ElementType::F32, {"B", "S", "8"}));
+  PlanBuilder p;
+  uint32_t B = p.symbol(0), S = p.symbol(1), D = p.constant(8), one = p.constant(1), zero = p.constant(0);
+  uint32_t SD = p.mul(S, D), BSD = p.mul(B, SD);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, BSD, 0);
+  uint32_t bias = p.buffer(BufferKind::Input, ElementType::F32, D, 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, BSD, 0);
+  data::StepT *step = nullptr;
+  AddBias() {
+    step = &p.step(Family::Loops, "add", {B, S, D});
+    step->inputs.push_back(p.access(x, {SD, D, one}));
+    step->inputs.push_back(p.access(bias, {zero, zero, one}));
+    step->outputs.push_back(p.access(y, {SD, D, one}));
+    step->program.push_back(instr(Opcode::Add, ElementType::F32, 0, 1));
+    step->results.push_back(2);
+    p.output(y, {B, S, D});
+  }
+  Result<std::shared_ptr<const Specialization>> at(int64_t b, int64_t s) {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"B", b}, {"S", s}}, "fake");
+  }
+};
+} // namespace
+
+TEST(Instantiate, MergesLoopsByNumber) {
+  AddBias add;
+  auto made = add.at(2, 3);
+  ASSERT_OK(made);
+  ASSERT_EQ((*made)->steps.size(), 1u);
+  // B and S merge (x and y are contiguous, bias has stride 0 on both); D stays.
+  const StepInstance &call = (*made)->steps[0];
+  EXPECT_EQ(call.integers, (std::vector<int64_t>{6, 8, /*x*/ 8, 1, /*bias*/ 0, 1, /*y*/ 8, 1}));
+  EXPECT_EQ(call.tiles, 6);
+  EXPECT_EQ(call.extents, (std::vector<int64_t>{2, 3, 8}));
+  const data::KernelSpecT &spec = (*made)->kernels[0];
+  EXPECT_EQ(spec.rank, 2);
+  EXPECT_EQ(spec.target, "fake");
+  EXPECT_EQ(spec.inputs[1]->inner, InnerMode::Contiguous);
+  EXPECT_EQ((*made)->outputs[0], (std::vector<int64_t>{2, 3, 8}));
+}
+
+TEST(Instantiate, OneRowIsOneLoop) {
+  AddBias add;
+  auto made = add.at(1, 1);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{8, 1, 1, 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 1);
+}
+
+TEST(Instantiate, LargeSingleLoopIsTiledByBlocks) {
+  AddBias add;
+  // Make the bias as long as x: everything merges.
+  add.step->inputs[1] = add.p.access(add.x, {add.SD, add.D, add.one});
+  auto made = add.at(2, 257);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2 * 257 * 8, 1, 1, 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 2); // 4112 = 4096 + 16
+}
+
+TEST(Instantiate, EmptyStepsAreLeftOut) {
+  AddBias add;
+  for (auto [b, s] : {std::pair(0, 3), std::pair(3, 0), std::pair(0, 0)}) {
+    auto made = add.at(b, s);
+    ASSERT_OK(made);
+    EXPECT_TRUE((*made)->steps.empty());
+    EXPECT_TRUE((*made)->kernels.empty());
+    EXPECT_EQ((*made)->outputs[0], (std::vector<int64_t>{b, s, 8}));
+  }
+}
+
+TEST(Instantiate, UnitLoopsKeepTheVariant) {
+  // y[N] = x[N] + c with a scalar c: the same kernel at N = 1 as at N = 5.
+  auto model = modelOf(SignatureBuilder()
+                           .dim("N")
+                           .input("x", ElementType::F32, {"N"})
+                           .input("c", ElementType::F32, {})
+                           .output("y", ElementType::F32, {"N"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1), zero = p.constant(0);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, N, 0);
+  uint32_t c = p.buffer(BufferKind::Input, ElementType::F32, one, 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, N, 0);
+  data::StepT &step = p.step(Family::Loops, "add", {N});
+  step.inputs.push_back(p.access(x, {one}));
+  step.inputs.push_back(p.access(c, {zero}));
+  step.outputs.push_back(p.access(y, {one}));
+  step.program.push_back(instr(Opcode::Add, ElementType::F32, 0, 1));
+  step.results.push_back(2);
+  p.output(y, {N});
+  std::shared_ptr<const data::PlanTemplateT> plan = p.take();
+  auto at1 = instantiate(plan, *model, {{"N", 1}}, "fake"), at5 = instantiate(plan, *model, {{"N", 5}}, "fake");
+  ASSERT_OK(at1);
+  ASSERT_OK(at5);
+  EXPECT_EQ((*at1)->keys, (*at5)->keys);
+}
+
+TEST(Instantiate, BroadcastIsAStride) {
+  // Case 19: [N,3] + [5,3]; N is 5 or 1.
+  auto model = modelOf(SignatureBuilder()
+                           .dim("N")
+                           .input("x", ElementType::F32, {"N", "3"})
+                           .input("z", ElementType::F32, {"5", "3"})
+                           .output("y", ElementType::F32, {"5", "3"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1), three = p.constant(3), five = p.constant(5);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, p.mul(N, three), 0);
+  uint32_t z = p.buffer(BufferKind::Input, ElementType::F32, p.constant(15), 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.constant(15), 0);
+  data::StepT &step = p.step(Family::Loops, "add", {five, three});
+  step.inputs.push_back(p.access(x, {three, one}));
+  step.inputs[0]->broadcast = {true, false};
+  step.inputs[0]->extents = {N, three};
+  step.inputs.push_back(p.access(z, {three, one}));
+  step.outputs.push_back(p.access(y, {three, one}));
+  step.program.push_back(instr(Opcode::Add, ElementType::F32, 0, 1));
+  step.results.push_back(2);
+  p.output(y, {five, three});
+  std::shared_ptr<const data::PlanTemplateT> plan = p.take();
+  auto at5 = instantiate(plan, *model, {{"N", 5}}, "fake");
+  ASSERT_OK(at5);
+  EXPECT_EQ((*at5)->steps[0].integers, (std::vector<int64_t>{15, 1, 1, 1}));
+  auto at1 = instantiate(plan, *model, {{"N", 1}}, "fake");
+  ASSERT_OK(at1);
+  EXPECT_EQ((*at1)->steps[0].integers, (std::vector<int64_t>{5, 3, /*x*/ 0, 1, /*z*/ 3, 1, /*y*/ 3, 1}));
+  EXPECT_ERROR(instantiate(plan, *model, {{"N", 4}}, "fake"), ErrorCode::InvalidArgument, "cannot be broadcast to 5");
+}
+
+namespace {
+/// y = reduce(x[B,H,W]) over H and W (inner) or over B (outer).
+struct Reduction {
+  std::shared_ptr<const Model> model;
+  PlanBuilder p;
+  uint32_t B = p.symbol(0), H = p.symbol(1), W = p.symbol(2), one = p.constant(1);
+  uint32_t HW = p.mul(H, W), BHW = p.mul(B, HW);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, BHW, 0);
+  explicit Reduction(bool inner) {
+    model = modelOf(SignatureBuilder()
+                        .dim("B")
+                        .dim("H")
+                        .dim("W")
+                        .input("x", ElementType::F32, {"B", "H", "W"})
+                        .output("y", ElementType::F32,
+                                inner ? std::vector<std::string>{"B"} : std::vector<std::string>{"H", "W"}));
+    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, inner ? B : HW, 0);
+    std::vector<uint32_t> loops = inner ? std::vector{B, H, W} : std::vector{H, W, B};
+    data::StepT &step = p.step(Family::Reduce, "sum", loops);
+    step.inputs.push_back(p.access(x, inner ? std::vector{HW, W, one} : std::vector{W, one, HW}));
+    step.outputs.push_back(p.access(y, inner ? std::vector{one} : std::vector{W, one}));
+    step.results = {0};
+    step.reduced = inner ? 2 : 1;
+    step.reduce_inner = inner;
+    p.output(y, inner ? std::vector{B} : std::vector{H, W});
+  }
+  Result<std::shared_ptr<const Specialization>> at(int64_t b, int64_t h, int64_t w) {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"B", b}, {"H", h}, {"W", w}}, "fake");
+  }
+};
+} // namespace
+
+TEST(Instantiate, ReduceInner) {
+  Reduction sum(true);
+  auto made = sum.at(2, 3, 5);
+  ASSERT_OK(made);
+  // The last reduced loop decides the lanes, so it is never merged by number.
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 5, /*x*/ 15, 5, 1, /*y*/ 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 2);
+  EXPECT_EQ((*made)->kernels[0].reduced, 2);
+  EXPECT_EQ((*made)->kernels[0].inputs[0]->inner, InnerMode::Contiguous);
+  // Batch 1: a kept loop stays, and the reduced loops are those of batch 2.
+  auto one = sum.at(1, 3, 5);
+  ASSERT_OK(one);
+  EXPECT_EQ((*one)->steps[0].integers, (std::vector<int64_t>{1, 3, 5, 15, 5, 1, 1}));
+  EXPECT_EQ((*one)->keys, (*made)->keys);
+  // Unit reduced loops go.
+  auto flat = sum.at(2, 3, 1);
+  ASSERT_OK(flat);
+  EXPECT_EQ((*flat)->steps[0].integers, (std::vector<int64_t>{2, 3, 3, 1, 1}));
+}
+
+TEST(Instantiate, ReduceOverNothingStillRuns) {
+  Reduction sum(true);
+  for (auto [h, w] : {std::pair(0, 5), std::pair(3, 0)}) {
+    auto made = sum.at(2, h, w);
+    ASSERT_OK(made);
+    ASSERT_EQ((*made)->steps.size(), 1u);
+    EXPECT_EQ((*made)->steps[0].integers[0], 2);
+    EXPECT_EQ((*made)->steps[0].integers[1], 0);
+    EXPECT_EQ((*made)->kernels[0].reduced, 1);
+  }
+  auto none = sum.at(0, 3, 5);
+  ASSERT_OK(none);
+  EXPECT_TRUE((*none)->steps.empty());
+}
+
+TEST(Instantiate, ReduceOuter) {
+  Reduction sum(false);
+  auto made = sum.at(4, 2, 3);
+  ASSERT_OK(made);
+  // H and W merge into one kept loop, along which the lanes run.
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{6, 4, /*x*/ 1, 6, /*y*/ 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 1);
+  EXPECT_EQ((*made)->kernels[0].inputs[0]->inner, InnerMode::Contiguous);
+}
+
+TEST(Instantiate, Rows) {
+  auto model = modelOf(SignatureBuilder()
+                           .dim("B")
+                           .dim("S")
+                           .input("x", ElementType::F32, {"B", "S", "8"})
+                           .input("scale", ElementType::F32, {"8"})
+                           .output("y", ElementType::F32, {"B", "S", "8"}));
+  PlanBuilder p;
+  uint32_t B = p.symbol(0), S = p.symbol(1), D = p.constant(8), one = p.constant(1), zero = p.constant(0);
+  uint32_t SD = p.mul(S, D), BSD = p.mul(B, SD);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, BSD, 0);
+  uint32_t scale = p.buffer(BufferKind::Input, ElementType::F32, D, 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, BSD, 0);
+  data::StepT &step = p.step(Family::Rows, "norm", {B, S, D});
+  step.inputs.push_back(p.access(x, {SD, D, one}));
+  step.inputs.push_back(p.access(scale, {zero, zero, one}));
+  step.outputs.push_back(p.access(y, {SD, D, one}));
+  step.rows = data::RowsKind::RmsNorm;
+  step.has_scale = true;
+  step.epsilon = 1e-5;
+  p.output(y, {B, S, D});
+  std::shared_ptr<const data::PlanTemplateT> plan = std::make_shared<data::PlanTemplateT>(*p.plan);
+  auto made = instantiate(plan, *model, {{"B", 2}, {"S", 3}}, "fake");
+  ASSERT_OK(made);
+  const StepInstance &call = (*made)->steps[0];
+  EXPECT_EQ(call.integers, (std::vector<int64_t>{6, 8, std::bit_cast<int64_t>(1e-5), 8, 1, 1, 8, 1}));
+  EXPECT_EQ(call.tiles, 6);
+  ASSERT_EQ(call.pointers.size(), 3u);
+  EXPECT_EQ(call.pointers[1].buffer, scale);
+  // A scale that differs from row to row is not what the family computes.
+  step.inputs[1]->strides[0] = one;
+  EXPECT_ERROR(instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"B", 2}, {"S", 1}}, "fake"),
+               ErrorCode::InvalidModel, "");
+}
+
+namespace {
+/// y[B,M,N] = a[B,M,K] . b[K,N] (shared) or . b[B,K,N].
+struct Product {
+  std::shared_ptr<const Model> model;
+  PlanBuilder p;
+  uint32_t B = p.symbol(0), M = p.symbol(1), K = p.symbol(2), N = p.symbol(3), one = p.constant(1),
+           zero = p.constant(0);
+  uint32_t MK = p.mul(M, K), MN = p.mul(M, N), KN = p.mul(K, N);
+  explicit Product(bool shared) {
+    model = modelOf(SignatureBuilder()
+                        .dim("B")
+                        .dim("M")
+                        .dim("K")
+                        .dim("N")
+                        .input("a", ElementType::F32, {"B", "M", "K"})
+                        .input("b", ElementType::F32,
+                               shared ? std::vector<std::string>{"K", "N"} : std::vector<std::string>{"B", "K", "N"})
+                        .output("y", ElementType::F32, {"B", "M", "N"}));
+    uint32_t a = p.buffer(BufferKind::Input, ElementType::F32, p.mul(B, MK), 0);
+    uint32_t b = p.buffer(BufferKind::Input, ElementType::F32, shared ? KN : p.mul(B, KN), 1);
+    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(B, MN), 0);
+    data::StepT &step = p.step(Family::Matmul, "matmul", {B, M, N});
+    step.inputs.push_back(p.access(a, {MK, K, zero}));
+    step.inputs.push_back(p.access(b, {shared ? zero : KN, zero, one}));
+    step.outputs.push_back(p.access(y, {MN, N, one}));
+    step.results = {0};
+    step.k = K;
+    step.a_k_stride = one;
+    step.b_k_stride = N;
+    p.output(y, {B, M, N});
+  }
+  Result<std::shared_ptr<const Specialization>> at(int64_t b, int64_t m, int64_t k, int64_t n) {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model,
+                       {{"B", b}, {"M", m}, {"K", k}, {"N", n}}, "fake");
+  }
+};
+} // namespace
+
+TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
+  Product product(true);
+  auto made = product.at(2, 3, 4, 20);
+  ASSERT_OK(made);
+  const StepInstance &call = (*made)->steps[0];
+  // The batch becomes rows: M = 6, class 6, no batch loop.
+  EXPECT_EQ(call.integers,
+            (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1}));
+  EXPECT_EQ(call.tiles, 2);
+  EXPECT_EQ((*made)->kernels[0].row_class, 6);
+  EXPECT_EQ((*made)->kernels[0].batch_rank, 0);
+  EXPECT_EQ((*made)->scratchBytes, matmulScratchBytes(4, 4));
+  EXPECT_EQ(call.pointers.back().kind, PointerSource::Kind::Scratch);
+}
+
+TEST(Instantiate, MatmulRowClasses) {
+  Product product(false);
+  for (int64_t m = 1; m != 9; ++m) {
+    auto made = product.at(2, m, 4, 5);
+    ASSERT_OK(made);
+    EXPECT_EQ((*made)->kernels[0].row_class, std::min<int64_t>(m, 6));
+    EXPECT_EQ((*made)->kernels[0].batch_rank, 1);
+    EXPECT_EQ((*made)->steps[0].integers,
+              (std::vector<int64_t>{2, m, 5, 4, /*a*/ m * 4, 4, 1, /*b*/ 20, 5, 1, /*y*/ m * 5, 5, 1}));
+    EXPECT_EQ((*made)->steps[0].tiles, 2);
+  }
+}
+
+TEST(Instantiate, MatmulZeroExtents) {
+  // Case 57.
+  Product product(false);
+  for (auto sizes : {std::array{0, 2, 3, 4}, std::array{2, 0, 3, 4}, std::array{2, 2, 3, 0}}) {
+    auto made = product.at(sizes[0], sizes[1], sizes[2], sizes[3]);
+    ASSERT_OK(made);
+    EXPECT_TRUE((*made)->steps.empty());
+  }
+  auto inner = product.at(2, 2, 0, 4);
+  ASSERT_OK(inner);
+  ASSERT_EQ((*inner)->steps.size(), 1u); // writes zeros
+}
+
+TEST(Instantiate, PackedWeight) {
+  auto weights = std::make_shared<WeightTable>();
+  auto values = std::make_shared<std::vector<float>>(12, 1.0f);
+  ASSERT_TRUE(weights->add("w", {ElementType::F32, {4, 3}, std::as_bytes(std::span(*values)), values}));
+  auto model = modelOf(
+      SignatureBuilder().dim("M").input("a", ElementType::F32, {"M", "4"}).output("y", ElementType::F32, {"M", "3"}),
+      weights);
+  PlanBuilder p;
+  uint32_t M = p.symbol(0), K = p.constant(4), N = p.constant(3), one = p.constant(1), zero = p.constant(0);
+  uint32_t a = p.buffer(BufferKind::Input, ElementType::F32, p.mul(M, K), 0);
+  uint32_t b = p.buffer(BufferKind::Weight, ElementType::F32, p.constant(12));
+  data::BufferT &packed = *p.plan->buffers[b];
+  packed.name = "w";
+  packed.layout = data::PackedLayout::Panels16;
+  packed.k = 4;
+  packed.n = 3;
+  packed.k_stride = 3;
+  packed.n_stride = 1;
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(M, N), 0);
+  data::StepT &step = p.step(Family::Matmul, "matmul", {M, N});
+  step.inputs.push_back(p.access(a, {K, zero}));
+  step.inputs.push_back(p.access(b, {zero, zero}));
+  step.outputs.push_back(p.access(y, {N, one}));
+  step.results = {0};
+  step.k = K;
+  step.a_k_stride = one;
+  step.b_packed = true;
+  p.output(y, {M, N});
+  auto run = [&] { return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"M", 2}}, "fake"); };
+  auto made = run();
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 4, 4, 1, 0, 0, 3, 1}));
+  EXPECT_EQ((*made)->kernels[0].b_layout, data::PackedLayout::Panels16);
+  // The kernel would read panels of other extents than are there.
+  packed.n = 2;
+  EXPECT_ERROR(run(), ErrorCode::InvalidModel, "not packed for its sizes");
+  packed.n = 3;
+  // A packed buffer read as if it were plain.
+  step.b_packed = false;
+  EXPECT_ERROR(run(), ErrorCode::InvalidModel, "as if it were plain");
+  packed.name = "v";
+  EXPECT_ERROR(run(), ErrorCode::InvalidModel, "no weight 'v'");
+}
+
+TEST(Instantiate, GatherAndIota) {
+  // y[N,3] = table[index[N], :], and the bounds that an indexed axis adds.
+  auto model = modelOf(SignatureBuilder()
+                           .dim("N")
+                           .input("table", ElementType::F32, {"5", "3"})
+                           .input("index", ElementType::I64, {"N"})
+                           .output("y", ElementType::F32, {"N", "3"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1), zero = p.constant(0), three = p.constant(3), five = p.constant(5);
+  uint32_t table = p.buffer(BufferKind::Input, ElementType::F32, p.constant(15), 0);
+  uint32_t index = p.buffer(BufferKind::Input, ElementType::I64, N, 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(N, three), 0);
+  data::StepT &step = p.step(Family::Loops, "gather", {N, three});
+  step.inputs.push_back(p.access(table, {zero, one}));
+  step.inputs[0]->kind = AccessKind::Indexed;
+  step.inputs[0]->indices.push_back(p.access(index, {one, zero}));
+  step.inputs[0]->axis_extents = {five};
+  step.inputs[0]->axis_strides = {three};
+  step.outputs.push_back(p.access(y, {three, one}));
+  step.results = {0};
+  p.output(y, {N, three});
+  auto run = [&](int64_t n) {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"N", n}}, "fake");
+  };
+  auto made = run(4);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers,
+            (std::vector<int64_t>{4, 3, /*table*/ 0, 1, /*index*/ 1, 0, 5, 3, /*y*/ 3, 1}));
+  EXPECT_EQ((*made)->kernels[0].inputs[0]->index_inner, (std::vector{InnerMode::Splat}));
+  ASSERT_EQ((*made)->steps[0].pointers.size(), 3u);
+  // Index 5 would be let through, and reach element 17 of 15.
+  step.inputs[0]->axis_extents = {p.constant(6)};
+  EXPECT_ERROR(run(4), ErrorCode::InvalidModel, "reaches from element 0 to 17");
+  step.inputs[0]->axis_extents = {p.constant(-1)};
+  EXPECT_ERROR(run(4), ErrorCode::OutOfRange, "negative extent");
+  step.inputs[0]->axis_extents = {zero}; // no index is valid: nothing is read
+  EXPECT_OK(run(4));
+}
+
+TEST(Instantiate, ScatterIsOneTile) {
+  auto model = modelOf(SignatureBuilder()
+                           .dim("N")
+                           .input("x", ElementType::F32, {"N"})
+                           .input("index", ElementType::I64, {"N"})
+                           .output("y", ElementType::F32, {"N"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1), zero = p.constant(0);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, N, 0);
+  uint32_t index = p.buffer(BufferKind::Input, ElementType::I64, N, 1);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, N, 0);
+  data::StepT &step = p.step(Family::Loops, "scatter", {N});
+  step.inputs.push_back(p.access(x, {one}));
+  step.outputs.push_back(p.access(y, {zero}));
+  step.outputs[0]->kind = AccessKind::Indexed;
+  step.outputs[0]->indices.push_back(p.access(index, {one}));
+  step.outputs[0]->axis_extents = {N};
+  step.outputs[0]->axis_strides = {one};
+  step.combine = data::Combine::Add;
+  step.results = {0};
+  p.output(y, {N});
+  auto made = instantiate(p.take(), *model, {{"N", 10000}}, "fake");
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].tiles, 1);
+  EXPECT_EQ((*made)->kernels[0].combine, data::Combine::Add);
+}
+
+TEST(Instantiate, IsDeterministic) {
+  AddBias add;
+  std::mt19937 random(3);
+  for (int i = 0; i != 100; ++i) {
+    int64_t b = random() % 6, s = random() % 6;
+    auto first = add.at(b, s), second = add.at(b, s);
+    ASSERT_OK(first);
+    ASSERT_OK(second);
+    EXPECT_EQ(serialize(**first), serialize(**second));
+    auto other = add.at(b + 1, s);
+    ASSERT_OK(other);
+    EXPECT_NE(serialize(**first), serialize(**other));
+  }
+}
+
+TEST(Instantiate, Expressions) {
+  auto evaluate = [](auto build, int64_t n) -> Result<int64_t> {
+    auto model = modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {}));
+    PlanBuilder p;
+    uint32_t N = p.symbol(0);
+    uint32_t wanted = build(p, N);
+    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, wanted, 0);
+    p.output(y, {wanted});
+    auto made = instantiate(p.take(), *model, {{"N", n}}, "fake");
+    if (!made)
+      return made.takeError();
+    return (*made)->outputs[0][0];
+  };
+  auto binary = [](ExprOp op, int64_t b) {
+    return [=](PlanBuilder &p, uint32_t N) { return p.expr(op, N, p.constant(b), 0); };
+  };
+  EXPECT_EQ(*evaluate(binary(ExprOp::FloorDiv, 4), 11), 2);
+  // floor, not truncation: floordiv(11 - 20, 4) = -3; + 4 = 1.
+  EXPECT_EQ(*evaluate(
+                [](PlanBuilder &p, uint32_t N) {
+                  uint32_t shifted = p.add(N, p.constant(-20));
+                  return p.add(p.expr(ExprOp::FloorDiv, shifted, p.constant(4), 0), p.constant(4));
+                },
+                11),
+            1);
+  EXPECT_EQ(*evaluate(binary(ExprOp::Min, 7), 11), 7);
+  EXPECT_EQ(*evaluate(binary(ExprOp::Max, 7), 11), 11);
+  EXPECT_EQ(*evaluate(binary(ExprOp::Broadcast, 1), 11), 11);
+  EXPECT_EQ(*evaluate(binary(ExprOp::Broadcast, 11), 1), 11);
+  EXPECT_EQ(*evaluate(binary(ExprOp::Broadcast, 0), 1), 0);
+  EXPECT_ERROR(evaluate(binary(ExprOp::Broadcast, 5), 4), ErrorCode::InvalidArgument, "sizes 4 and 5");
+  EXPECT_ERROR(evaluate(binary(ExprOp::FloorDiv, 0), 4), ErrorCode::OutOfRange, "by zero");
+  EXPECT_ERROR(evaluate(binary(ExprOp::Mul, INT64_MAX), 2), ErrorCode::OutOfRange, "overflows");
+  EXPECT_ERROR(evaluate(binary(ExprOp::Add, INT64_MAX), 2), ErrorCode::OutOfRange, "overflows");
+  EXPECT_ERROR(evaluate(binary(ExprOp::Add, -5), 2), ErrorCode::OutOfRange, "no valid size");
+  EXPECT_ERROR(evaluate(binary(ExprOp::Mul, int64_t(1) << 62), 1), ErrorCode::OutOfRange, "no valid size");
+  EXPECT_ERROR(evaluate(binary(static_cast<ExprOp>(99), 1), 1), ErrorCode::InvalidModel, "unknown kind");
+}
+
+TEST(Instantiate, ArenaHonoursGraphOutputs) {
+  // Two buffers that live one after the other; the first is a graph output.
+  auto model = modelOf(SignatureBuilder()
+                           .dim("N")
+                           .input("x", ElementType::F32, {"N"})
+                           .output("y", ElementType::F32, {"N"})
+                           .output("z", ElementType::F32, {"N"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, N, 0);
+  uint32_t y = p.arena(ElementType::F32, N, 0, 0), z = p.arena(ElementType::F32, N, 1, 1);
+  for (uint32_t target : {y, z}) {
+    data::StepT &step = p.step(Family::Loops, "copy", {N});
+    step.inputs.push_back(p.access(x, {one}));
+    step.outputs.push_back(p.access(target, {one}));
+    step.results = {0};
+  }
+  p.output(y, {N});
+  p.output(z, {N});
+  auto made = instantiate(p.take(), *model, {{"N", 10}}, "fake");
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->arenaBytes, 128);
+  EXPECT_NE((*made)->buffers[y].arenaOffset, (*made)->buffers[z].arenaOffset);
+}
+
+//===----------------------------------------------------------------------===//
+// Templates that are wrong
+//===----------------------------------------------------------------------===//
+
+TEST(Instantiate, UntrustedTemplates) {
+  using Damage = std::function<void(AddBias &)>;
+  struct Case {
+    const char *what;
+    Damage damage;
+    ErrorCode code;
+    const char *message;
+  };
+  auto invalid = ErrorCode::InvalidModel;
+  const Case cases[] = {
+      {"offset past the end", [](AddBias &t) { t.step->inputs[0]->offset = t.p.constant(1); }, invalid, "reaches"},
+      {"offset before the start", [](AddBias &t) { t.step->inputs[0]->offset = t.p.constant(-1); }, invalid, "reaches"},
+      {"stride too large", [](AddBias &t) { t.step->inputs[0]->strides[0] = t.p.constant(1000); }, invalid, "reaches"},
+      {"stride that overflows", [](AddBias &t) { t.step->outputs[0]->strides[0] = t.p.constant(INT64_MAX); }, invalid,
+       "reaches"},
+      {"negative stride", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.p.constant(-1); }, invalid, "reaches"},
+      {"loops too long", [](AddBias &t) { t.step->iteration[0] = t.p.constant(1000); }, invalid, "reaches"},
+      {"loops overflow", [](AddBias &t) { t.step->iteration[0] = t.p.constant(INT64_MAX); }, ErrorCode::OutOfRange,
+       "overflows"},
+      {"negative loop", [](AddBias &t) { t.step->iteration[0] = t.p.constant(-2); }, ErrorCode::OutOfRange, "negative"},
+      {"too few strides", [](AddBias &t) { t.step->inputs[0]->strides.pop_back(); }, invalid, "2 strides for 3 loops"},
+      {"no such expression", [](AddBias &t) { t.step->iteration[0] = 10000; }, invalid, "not well formed"},
+      {"no such stride", [](AddBias &t) { t.step->inputs[0]->strides[1] = 10000; }, invalid, "not well formed"},
+      {"no such offset", [](AddBias &t) { t.step->inputs[0]->offset = 10000; }, invalid, "not well formed"},
+      {"no such buffer", [](AddBias &t) { t.step->inputs[0]->buffer = 77; }, invalid, "not well formed"},
+      {"no access", [](AddBias &t) { t.step->inputs[0].reset(); }, invalid, "not well formed"},
+      {"no step", [](AddBias &t) { t.p.plan->steps[0].reset(); }, invalid, "step is missing"},
+      {"no buffer", [](AddBias &t) { t.p.plan->buffers[0].reset(); }, invalid, "buffer 0"},
+      {"no output", [](AddBias &t) { t.p.plan->outputs[0].reset(); }, invalid, "output 'y'"},
+      {"no outputs", [](AddBias &t) { t.p.plan->outputs.clear(); }, invalid, "0 outputs"},
+      {"access kind", [](AddBias &t) { t.step->inputs[0]->kind = static_cast<AccessKind>(9); }, invalid, "not well"},
+      {"element type", [](AddBias &t) { t.step->inputs[0]->type = static_cast<ElementType>(99); }, invalid, "not well"},
+      {"family", [](AddBias &t) { t.step->family = static_cast<Family>(99); }, invalid, "unknown family"},
+      {"buffer kind", [](AddBias &t) { t.p.plan->buffers[0]->kind = static_cast<BufferKind>(99); }, invalid, "buffer 0"},
+      {"wider type", [](AddBias &t) { t.step->inputs[0]->type = ElementType::F64; }, invalid, "type f64"},
+      {"input written", [](AddBias &t) { t.step->outputs[0]->buffer = t.x; }, invalid, "must not be written"},
+      {"in place", [](AddBias &t) { t.step->inputs[0]->buffer = t.y; }, invalid, "overlaps an input"},
+      {"no such input", [](AddBias &t) { t.p.plan->buffers[t.x]->index = 5; }, invalid, "no input, output or param"},
+      {"input taken to be longer", [](AddBias &t) { t.p.plan->buffers[t.x]->elements = t.p.constant(1000); }, invalid,
+       "what it stands for is 48"},
+      {"input of another type", [](AddBias &t) { t.p.plan->buffers[t.x]->type = ElementType::I32; }, invalid,
+       "is 48 of i32"},
+      {"output too short", [](AddBias &t) { t.p.plan->buffers[t.y]->elements = t.p.constant(47); }, invalid, "reaches"},
+      {"output shape", [](AddBias &t) { t.p.plan->outputs[0]->shape.pop_back(); }, invalid, "output 'y'"},
+      {"output twice", [](AddBias &t) { t.p.buffer(BufferKind::Output, ElementType::F32, t.BSD, 0); }, invalid,
+       "has a buffer already"},
+      {"value not there", [](AddBias &t) { t.step->program[0] = instr(Opcode::Add, ElementType::F32, 0, 2); }, invalid,
+       "not there yet"},
+      {"opcode", [](AddBias &t) { t.step->program[0] = instr(static_cast<Opcode>(200), ElementType::F32); }, invalid,
+       "unknown instruction"},
+      {"instruction type", [](AddBias &t) { t.step->program[0] = instr(Opcode::Neg, static_cast<ElementType>(50)); },
+       invalid, "unknown instruction or type"},
+      {"result not there", [](AddBias &t) { t.step->results[0] = 3; }, invalid, "is no value"},
+      {"too many results", [](AddBias &t) { t.step->results.push_back(0); }, invalid, "2 results for 1"},
+      {"combine", [](AddBias &t) { t.step->combine = static_cast<data::Combine>(9); }, invalid, "unknown way"},
+      {"iota output", [](AddBias &t) { t.step->outputs[0]->kind = AccessKind::Iota; }, invalid, "iota"},
+      {"indexed without index", [](AddBias &t) { t.step->inputs[0]->kind = AccessKind::Indexed; }, invalid,
+       "lacks indices"},
+      {"float index",
+       [](AddBias &t) {
+         data::AccessT &access = *t.step->inputs[0];
+         access.kind = AccessKind::Indexed;
+         access.indices.push_back(t.p.access(t.x, {t.SD, t.D, t.one}));
+         access.axis_extents = {t.one};
+         access.axis_strides = {t.one};
+       },
+       invalid, "i32 or i64"},
+      {"broadcast without extents", [](AddBias &t) { t.step->inputs[0]->broadcast = {true, true, true}; }, invalid,
+       "lacks its extents"},
+      {"expression of a later one",
+       [](AddBias &t) { t.p.expr(ExprOp::Add, static_cast<uint32_t>(t.p.plan->exprs.size()), 0, 0); }, invalid,
+       "uses what is not there"},
+      {"no such dim", [](AddBias &t) { t.p.symbol(9); }, invalid, "uses what is not there"},
+      {"constant too short",
+       [](AddBias &t) {
+         uint32_t number = t.p.constantBuffer<float>(ElementType::F32, {1, 2});
+         t.p.plan->buffers[number]->data.pop_back();
+       },
+       invalid, "holds 7 bytes, not 8"},
+      {"run state", [](AddBias &t) { t.p.buffer(BufferKind::RunState, ElementType::F32, t.one); }, invalid, "not u64"},
+      {"run state size", [](AddBias &t) { t.p.buffer(BufferKind::RunState, ElementType::U64, t.p.constant(3)); },
+       invalid, "is 3 of u64"},
+      {"lifetime", [](AddBias &t) { t.p.arena(ElementType::F32, t.one, 0, 5); }, invalid, "lifetime"},
+      {"lifetime backwards", [](AddBias &t) { t.p.arena(ElementType::F32, t.one, 1, 0); }, invalid, "lifetime"},
+      {"packed input", [](AddBias &t) { t.p.plan->buffers[t.x]->layout = data::PackedLayout::Panels16; }, invalid,
+       "cannot be packed"},
+      {"splat output", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.zero; }, invalid, "stride 0"},
+      {"negative size", [](AddBias &t) { t.p.arena(ElementType::F32, t.p.constant(-1), 0, 0); }, ErrorCode::OutOfRange,
+       "no valid size"},
+      {"huge arena", [](AddBias &t) { t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0); t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0); },
+       ErrorCode::OutOfRange, "overflows"},
+  };
+  {
+    AddBias good;
+    ASSERT_OK(good.at(2, 3));
+  }
+  for (const Case &test : cases) {
+    SCOPED_TRACE(test.what);
+    AddBias add;
+    test.damage(add);
+    EXPECT_ERROR(add.at(2, 3), test.code, test.message);
+  }
+}
+
+TEST(Instantiate, UsedOutsideItsLifetime) {
+  auto model = modelOf(
+      SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {"N"}));
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1);
+  uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, N, 0);
+  uint32_t t = p.arena(ElementType::F32, N, 0, 0);
+  uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, N, 0);
+  for (auto [from, to] : {std::pair(x, t), std::pair(t, y)}) {
+    data::StepT &step = p.step(Family::Loops, "copy", {N});
+    step.inputs.push_back(p.access(from, {one}));
+    step.outputs.push_back(p.access(to, {one}));
+    step.results = {0};
+  }
+  p.output(y, {N});
+  EXPECT_ERROR(instantiate(p.take(), *model, {{"N", 3}}, "fake"), ErrorCode::InvalidModel, "outside its lifetime");
+}
+
+TEST(Instantiate, RandomDamageNeverLeavesTheBuffers) {
+  // Whatever survives the checks keeps every window inside its buffer: compare
+  // with windows computed anew, in 128 bits.
+  std::mt19937_64 random(11);
+  int survived = 0;
+  for (int round = 0; round != 3000; ++round) {
+    AddBias add;
+    auto number = [&]() -> int64_t {
+      static constexpr int64_t values[] = {-1, 0, 1, 2, 3, 7, 8, 24, 47, 48, INT64_MAX, INT64_MIN};
+      return values[random() % std::size(values)];
+    };
+    for (int hits = 1 + static_cast<int>(random() % 2); hits; --hits) {
+      data::AccessT &access = random() % 2 ? *add.step->inputs[random() % 2] : *add.step->outputs[0];
+      switch (random() % 4) {
+      case 0:
+        access.offset = add.p.constant(number());
+        break;
+      case 1:
+        access.strides[random() % 3] = add.p.constant(number());
+        break;
+      case 2:
+        add.step->iteration[random() % 3] = add.p.constant(number());
+        break;
+      case 3:
+        access.buffer = static_cast<uint32_t>(random() % 3);
+        break;
+      }
+    }
+    auto made = add.at(2, 3);
+    if (!made)
+      continue;
+    for (const StepInstance &call : (*made)->steps) {
+      ++survived;
+      size_t rank = (*made)->kernels[call.kernel].rank;
+      for (size_t operand = 0; operand != 3; ++operand) {
+        __int128 low = call.pointers[operand].byteOffset / 4, high = low;
+        for (size_t loop = 0; loop != rank; ++loop) {
+          __int128 reach = __int128(call.integers[loop] - 1) * call.integers[rank + operand * rank + loop];
+          (reach < 0 ? low : high) += reach;
+        }
+        EXPECT_GE(low, 0);
+        EXPECT_LT(high, (*made)->buffers[call.pointers[operand].buffer].elements);
+      }
+    }
+  }
+  EXPECT_GT(survived, 100);
+}
