@@ -324,6 +324,9 @@ TEST(DimFacts, WhatIsProvenHolds) {
             models.push_back(binding);
         }
     ASSERT_FALSE(models.empty());
+    std::shuffle(models.begin(), models.end(), random);
+    if (models.size() > 150)
+      models.resize(150);
     for (auto &[name, d] : declared)
       history += "  " + name + " in [" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + "] multiple of " +
                  std::to_string(d[2]) + "\n";
@@ -357,14 +360,14 @@ TEST(DimFacts, WhatIsProvenHolds) {
   }
   EXPECT_GT(decided, 1000);
   EXPECT_GT(simplifiedCount, 1000);
-  EXPECT_GT(checked, 100000);
+  EXPECT_GT(checked, 50000);
 }
 
 /// What is learnt is then known: no question is asked twice.
 TEST(DimFacts, WhatWasLearntIsProven) {
   std::mt19937 random(4);
   int total = 0;
-  for (int trial = 0; trial < 2000; ++trial) {
+  for (int trial = 0; trial < 1500; ++trial) {
     DimFacts facts;
     DimPredicate p = randomPredicate(random);
     Binding hidden{{"a", random() % 9}, {"b", random() % 9}, {"c", random() % 9}};
@@ -376,7 +379,7 @@ TEST(DimFacts, WhatWasLearntIsProven) {
     auto said = facts.prove(p);
     EXPECT_EQ(said, *v) << p.str();
   }
-  EXPECT_GT(total, 1000);
+  EXPECT_GT(total, 700);
 }
 
 //===--- SizeAccessor -------------------------------------------------------------===//
@@ -469,7 +472,7 @@ TEST(SizeAccessor, SameAnswersSameTrail) {
     return true;
   };
   int same = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < 150; ++trial) {
     std::mt19937 script(random());
     auto bind = [&] { return Binding{{"a", random() % 6}, {"b", random() % 6}, {"c", random() % 6}}; };
     SizeAccessor first(DimFacts(), bind());
@@ -498,7 +501,7 @@ TEST(SizeAccessor, SameAnswersSameTrail) {
       ++same;
     }
   }
-  EXPECT_GT(same, 30);
+  EXPECT_GT(same, 15);
 }
 
 TEST(SizeAccessor, DescribeFailure) {
