@@ -1,0 +1,39 @@
+//===- ModuleIO.h - .mlir files with their weights --------------*- C++ -*-===//
+#ifndef RLX_IMPORT_MODULEIO_H
+#define RLX_IMPORT_MODULEIO_H
+
+#include "rlx/Runtime/WeightTable.h"
+#include "rlx/Support/Result.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <memory>
+#include <string>
+
+namespace rlx {
+
+/// A module read from a .mlir or .mlirbc file, and the weights beside it (never
+/// null, perhaps empty).
+struct OpenedModule {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::shared_ptr<WeightTable> weights;
+};
+
+/// Writes `module` as text, and its weights to `weightsFile` (default:
+/// `<stem>.safetensors` beside `path`). The module's attribute `rlx.weights`
+/// names that file, relative to `path`'s folder. No weights, no second file.
+/// Files appear whole or not at all; on an error neither is left behind.
+Status writeModule(mlir::ModuleOp module, const WeightTable &weights, const std::string &path,
+                   const std::string &weightsFile = {});
+
+/// Reads a module in the rlx dialect, text or bytecode, verifies it, and maps
+/// its weights: `weightsFile` when given, else the file that `rlx.weights`
+/// names, which must lie in the module's folder. Errors: Io, InvalidModel (with
+/// line and column where the text is wrong, or the row that a weight lacks).
+Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path,
+                              const std::string &weightsFile = {});
+
+} // namespace rlx
+
+#endif // RLX_IMPORT_MODULEIO_H

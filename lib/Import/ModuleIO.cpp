@@ -1,0 +1,190 @@
+//===- ModuleIO.cpp - .mlir files with their weights ----------------------===//
+#include "rlx/Import/ModuleIO.h"
+
+#include "Onnx/Proto.h"
+
+#include "rlx/Dialect/RLX/IR/RLXOps.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace rlx;
+
+static constexpr llvm::StringLiteral weightsAttr = "rlx.weights";
+
+static std::string folderOf(const std::string &path) {
+  llvm::StringRef parent = llvm::sys::path::parent_path(path);
+  return parent.empty() ? "." : parent.str();
+}
+
+/// Writes text beside the target under a name of its own, and renames.
+static Status writeText(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  auto failed = [&](const std::string &why) { return Error{ErrorCode::Io, "cannot write '" + path + "': " + why}; };
+  int descriptor = -1;
+  llvm::SmallString<256> temporary;
+  if (std::error_code code = llvm::sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary))
+    return failed(code.message());
+  std::error_code problem;
+  {
+    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    print(stream);
+    stream.flush();
+    problem = stream.error();
+    stream.clear_error(); // an unread error would end the process
+  }
+  // createUniqueFile lets nobody else read the file.
+  if (!problem)
+    problem = llvm::sys::fs::setPermissions(temporary, static_cast<llvm::sys::fs::perms>(0666 & ~llvm::sys::fs::getUmask()));
+  if (!problem)
+    problem = llvm::sys::fs::rename(temporary, path);
+  if (problem) {
+    llvm::sys::fs::remove(temporary);
+    return failed(problem.message());
+  }
+  return Status::ok();
+}
+
+Status rlx::writeModule(mlir::ModuleOp module, const WeightTable &weights, const std::string &path,
+                        const std::string &weightsFile) {
+  if (path.empty() || llvm::sys::path::filename(path).empty() || llvm::sys::fs::is_directory(path))
+    return Error{ErrorCode::Io, "cannot write '" + path + "': not a file name"};
+  std::string file = weightsFile;
+  std::string stored;
+  if (weights.rows().empty()) {
+    file.clear();
+  } else {
+    if (file.empty()) {
+      llvm::SmallString<256> beside(path);
+      llvm::sys::path::replace_extension(beside, "safetensors");
+      file = std::string(beside);
+    }
+    if (file == path)
+      return Error{ErrorCode::InvalidArgument, "the weights cannot go to '" + path + "' too"};
+    // In the module's own folder by name alone, so that the pair can be moved.
+    llvm::StringRef folder = llvm::sys::path::parent_path(file);
+    llvm::SmallString<256> absolute(file);
+    if (std::error_code code = llvm::sys::fs::make_absolute(absolute))
+      return Error{ErrorCode::Io, "cannot write '" + file + "': " + code.message()};
+    stored = folder == llvm::sys::path::parent_path(path) ? llvm::sys::path::filename(file).str()
+                                                           : std::string(absolute);
+  }
+  // The attribute belongs to the file, not to the caller's module.
+  mlir::Attribute before = module->getAttr(weightsAttr);
+  if (file.empty())
+    module->removeAttr(weightsAttr);
+  else
+    module->setAttr(weightsAttr, mlir::StringAttr::get(module.getContext(), stored));
+  bool existed = !file.empty() && llvm::sys::fs::exists(file);
+  Status status = file.empty() ? Status::ok() : weights.writeSafetensors(file);
+  if (status) {
+    mlir::OpPrintingFlags flags;
+    flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
+    status = writeText(path, [&](llvm::raw_ostream &os) {
+      module->print(os, flags);
+      os << '\n';
+    });
+    if (!status && !file.empty() && !existed)
+      llvm::sys::fs::remove(file);
+  }
+  if (before)
+    module->setAttr(weightsAttr, before);
+  else
+    module->removeAttr(weightsAttr);
+  return status;
+}
+
+/// The file that a module names for its weights, which must lie beside it: a
+/// module is data, and data must not choose what is opened.
+static Result<std::string> resolveWeights(const std::string &path, llvm::StringRef stored) {
+  auto refuse = [&](llvm::StringRef why) {
+    return Error{ErrorCode::InvalidModel,
+                 (path + ": weights file '" + stored + "' " + why + "; name it with --weights to use it").str()};
+  };
+  if (stored.empty() || stored.contains('\0'))
+    return refuse("is no file name");
+  if (llvm::sys::path::is_absolute(stored))
+    return refuse("lies outside the module's folder");
+  for (llvm::StringRef part : llvm::make_range(llvm::sys::path::begin(stored), llvm::sys::path::end(stored)))
+    if (part == "..")
+      return refuse("lies outside the module's folder");
+  llvm::SmallString<256> joined(folderOf(path)), realFolder, realFile;
+  llvm::sys::path::append(joined, stored);
+  if (std::error_code code = llvm::sys::fs::real_path(joined, realFile))
+    return Error{ErrorCode::Io, path + ": cannot open weights file '" + joined.str().str() + "': " + code.message()};
+  if (std::error_code code = llvm::sys::fs::real_path(folderOf(path), realFolder))
+    return Error{ErrorCode::Io, path + ": cannot open its folder: " + code.message()};
+  llvm::StringRef rest = realFile;
+  if (!rest.consume_front(realFolder) || !(rest.starts_with("/") || realFolder.str() == "/"))
+    return refuse("lies outside the module's folder");
+  return std::string(joined);
+}
+
+Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string &path,
+                                   const std::string &weightsFile) {
+  Result<onnx_import::MappedFile> file = onnx_import::mapFile(path);
+  if (!file)
+    return file.takeError();
+  context.loadDialect<ir::RLXDialect>();
+
+  std::string firstError;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && firstError.empty()) {
+      if (auto where = llvm::dyn_cast<mlir::FileLineColLoc>(diagnostic.getLocation()))
+        firstError = std::to_string(where.getLine()) + ":" + std::to_string(where.getColumn()) + ": ";
+      else if (auto name = llvm::dyn_cast<mlir::NameLoc>(diagnostic.getLocation()))
+        firstError = "node '" + name.getName().str() + "': ";
+      firstError += diagnostic.str();
+    }
+    return mlir::success();
+  });
+  // The parser wants a terminator after text, so this is the one copy of it.
+  llvm::StringRef text(reinterpret_cast<const char *>(file->bytes.data()), file->bytes.size());
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, path), llvm::SMLoc());
+  OpenedModule result;
+  result.module = mlir::parseSourceFile<mlir::ModuleOp>(sources, mlir::ParserConfig(&context));
+  if (!result.module)
+    return Error{ErrorCode::InvalidModel,
+                 path + ": " + (firstError.empty() ? std::string("not a module in the rlx dialect") : firstError)};
+
+  auto stored = (*result.module)->getAttrOfType<mlir::StringAttr>(weightsAttr);
+  if (!weightsFile.empty() || stored) {
+    std::string chosen = weightsFile;
+    if (chosen.empty()) {
+      Result<std::string> resolved = resolveWeights(path, stored.getValue());
+      if (!resolved)
+        return resolved.takeError();
+      chosen = *resolved;
+    }
+    Result<std::shared_ptr<WeightTable>> table = WeightTable::openSafetensors(chosen);
+    if (!table)
+      return table.takeError();
+    result.weights = *table;
+  } else {
+    result.weights = std::make_shared<WeightTable>();
+  }
+
+  std::optional<Error> problem;
+  result.module->walk([&](ir::WeightOp op) {
+    if (problem)
+      return;
+    auto type = llvm::cast<mlir::RankedTensorType>(op.getResult().getType());
+    const WeightRow *row = result.weights->find(op.getRow());
+    std::string name = path + ": weight '" + op.getRow().str() + "'";
+    if (!row)
+      problem = Error{ErrorCode::InvalidModel, name + " is not in the weights file"};
+    else if (ir::fromElementType(&context, row->type) != type.getElementType() ||
+             llvm::ArrayRef<int64_t>(row->shape) != type.getShape())
+      problem = Error{ErrorCode::InvalidModel, name + " has another type or shape in the weights file"};
+  });
+  if (problem)
+    return *problem;
+  return result;
+}

@@ -1,0 +1,85 @@
+//===- Proto.h - ONNX files and their tensors -------------------*- C++ -*-===//
+//
+// Everything that reads bytes of a model file. Nothing here trusts a length, an
+// offset or a dim.
+//
+//===----------------------------------------------------------------------===//
+#ifndef RLX_LIB_IMPORT_ONNX_PROTO_H
+#define RLX_LIB_IMPORT_ONNX_PROTO_H
+
+#include "rlx/Data/Plan_generated.h"
+#include "rlx/Support/Result.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace onnx {
+class ModelProto;
+class TensorProto;
+} // namespace onnx
+
+namespace rlx::onnx_import {
+
+/// A tensor of the file: row-major little-endian bytes that live as long as
+/// `owner`.
+struct TensorData {
+  data::ElementType type;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+  int64_t elements = 0;
+};
+
+/// Parses a whole model. Errors: InvalidModel (truncated, foreign, or larger than
+/// the 2 GiB protobuf allows).
+Result<std::shared_ptr<::onnx::ModelProto>> parseModel(std::span<const std::byte> bytes);
+
+/// rlx's element type for a number of TensorProto.DataType, where there is one.
+std::optional<data::ElementType> elementTypeOf(int32_t onnxType);
+/// "FLOAT8E4M3FN" and so on; "type 77" for a number that is not known.
+std::string onnxTypeName(int32_t onnxType);
+/// Size of an element in bytes.
+size_t elementBytes(data::ElementType type);
+/// Product of the dims, or nothing when one is negative or it overflows.
+std::optional<int64_t> elementCount(std::span<const int64_t> shape);
+
+/// Reads tensors of one model, and keeps the files of external data mapped.
+class TensorReader {
+public:
+  /// `model` owns the protobuf messages; `folder` may be empty.
+  TensorReader(std::shared_ptr<::onnx::ModelProto> model, std::string folder)
+      : model(std::move(model)), folder(std::move(folder)) {}
+
+  /// The bytes of a tensor that is part of the model, without copying them where
+  /// the file's form allows. Errors name the tensor.
+  Result<TensorData> read(const ::onnx::TensorProto &tensor);
+
+private:
+  struct Mapping {
+    std::shared_ptr<const void> owner;
+    std::span<const std::byte> bytes;
+  };
+  Result<Mapping> openExternal(const std::string &location);
+  Result<TensorData> readExternal(const ::onnx::TensorProto &tensor, TensorData result, uint64_t expected);
+
+  std::shared_ptr<::onnx::ModelProto> model;
+  std::string folder;
+  std::map<std::string, Mapping> files;
+};
+
+/// A file's bytes, mapped. Errors: Io; a folder, pipe or device is refused.
+struct MappedFile {
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;
+};
+Result<MappedFile> mapFile(const std::string &path);
+
+} // namespace rlx::onnx_import
+
+#endif // RLX_LIB_IMPORT_ONNX_PROTO_H
