@@ -93,8 +93,9 @@ public:
   /// Lane l at pointer + l * stride.
   Value *stridedLoad(Value *pointer, data::ElementType type, Value *stride, unsigned W);
   void stridedStore(Value *pointer, data::ElementType type, Value *value, Value *stride, unsigned W);
-  /// Lane l at pointer + offsets[l] (<W x i64>).
-  Value *gather(Value *pointer, data::ElementType type, Value *offsets, unsigned W);
+  /// Lane l at pointer + offsets[l] (<W x i64>). Lanes where `mask` is false are not touched (read as zero).
+  Value *gather(Value *pointer, data::ElementType type, Value *offsets, unsigned W, Value *mask = nullptr);
+  void scatter(Value *pointer, data::ElementType type, Value *value, Value *offsets, Value *mask, unsigned W);
   /// One of the three by `mode`. Splat loads one element. `stride` is used by Strided only.
   Value *loadLanes(Value *pointer, data::ElementType type, data::InnerMode mode, Value *stride, unsigned W);
   /// Contiguous or strided store. Splat stores lane 0 (every lane names one element).
@@ -106,6 +107,8 @@ public:
   /// Where any lane of `bad` is true: writes the error word (if it is still clear) for the first such lane and returns
   /// from the kernel. `element` is the row-major position of lane 0 in the iteration space; `value` and `extent` may
   /// be null (0), `value` may be lanes.
+  /// Neighbouring lanes are `elementStride` (null: 1) positions apart.
+  Value *elementStride = nullptr;
   void failIf(Value *bad, ErrorKind kind, unsigned operand, Value *element, Value *value, Value *extent, unsigned W);
 
   // --- loops of the step ---

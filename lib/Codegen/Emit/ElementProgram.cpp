@@ -3,6 +3,7 @@
 
 #include "rlx/Codegen/Math.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
 #include <limits>
@@ -572,6 +573,13 @@ void emitProgram(Emitter &e, std::span<const Instr> program, SmallVectorImpl<Lan
     Lanes c = count > 2 ? values[instr.c()] : Lanes();
     values.push_back({emitInstr(e, instr, a, b, c, element, W, active), instr.type()});
   }
+}
+
+bool canFail(std::span<const Instr> program) {
+  return llvm::any_of(program, [](const Instr &instr) {
+    return (instr.op() == Opcode::Div || instr.op() == Opcode::Mod || instr.op() == Opcode::Rem) &&
+           isIntegerType(instr.type());
+  });
 }
 
 unsigned laneCount(std::span<const ElementType> types) {

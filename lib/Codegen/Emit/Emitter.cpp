@@ -323,13 +323,22 @@ void Emitter::stridedStore(Value *pointer, ElementType type, Value *value, Value
   }
 }
 
-Value *Emitter::gather(Value *pointer, ElementType type, Value *offsets, unsigned W) {
+Value *Emitter::gather(Value *pointer, ElementType type, Value *offsets, unsigned W, Value *mask) {
   Type *element = memoryType(type);
   Value *pointers = b.CreateGEP(element, pointer, offsets);
   if (W == 1)
     return fromMemory(*this, type, b.CreateAlignedLoad(element, pointers, elementAlign(type)));
-  // With a mask of constants the code generator takes the machine's gather where that is fast, else single loads.
-  return fromMemory(*this, type, b.CreateMaskedGather(lanes(element, W), pointers, elementAlign(type)));
+  // The code generator takes the machine's gather where that is fast, else single loads.
+  Type *vector = lanes(element, W);
+  return fromMemory(*this, type,
+                    b.CreateMaskedGather(vector, pointers, elementAlign(type), mask,
+                                         mask ? Constant::getNullValue(vector) : nullptr));
+}
+
+void Emitter::scatter(Value *pointer, ElementType type, Value *value, Value *offsets, Value *mask, unsigned W) {
+  assert(W > 1 && "scalars are not masked");
+  b.CreateMaskedScatter(toMemory(*this, type, value, W), b.CreateGEP(memoryType(type), pointer, offsets),
+                        elementAlign(type), mask);
 }
 
 Value *Emitter::loadLanes(Value *pointer, ElementType type, InnerMode mode, Value *stride, unsigned W) {
@@ -382,7 +391,7 @@ void Emitter::failIf(Value *bad, ErrorKind kind, unsigned operand, Value *elemen
     lane = b.CreateZExt(lane, b.getInt64Ty());
     if (value && value->getType()->isVectorTy())
       value = b.CreateExtractElement(value, lane);
-    element = b.CreateAdd(element, lane);
+    element = b.CreateAdd(element, elementStride ? b.CreateMul(lane, elementStride) : lane);
   }
   auto field = [&](size_t offset) { return b.CreateConstGEP1_64(b.getInt8Ty(), errorArgument, offset); };
   b.CreateStore(element, field(offsetof(ErrorWord, element)));

@@ -259,11 +259,13 @@ Value *erf(Emitter &e, Value *x) {
 Value *sigmoid(Emitter &e, Value *x) {
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  // From e^-|x|, which neither overflows nor loses the small results.
+  // From z = e^-|x|, which neither overflows nor loses the small results: 1 / (1 + z), and z / (1 + z) = z - z^2 / (1 + z)
+  // below zero, where the correction is small or needs little precision.
   Value *z = exp(e, b.CreateFNeg(l.abs(x)));
   Value *one = l.c(x, 1);
-  Value *top = l.select(b.CreateFCmpOLT(x, l.c(x, 0)), z, one);
-  return b.CreateFDiv(top, b.CreateFAdd(z, one));
+  Value *inverse = b.CreateFDiv(one, b.CreateFAdd(z, one));
+  Value *below = l.fma(b.CreateFNeg(z), b.CreateFMul(z, inverse), z);
+  return l.select(b.CreateFCmpOLT(x, l.c(x, 0)), below, inverse);
 }
 
 Value *gelu(Emitter &e, Value *x) {
@@ -345,7 +347,7 @@ struct Angle {
 };
 
 /// For |x| of 2^20 and more: multiplies the mantissa with the bits of 2/pi that matter. One lane.
-Angle reduceHuge(Emitter &e, Value *x) {
+Angle reduceHugeHere(Emitter &e, Value *x) {
   IRBuilder<> &b = e.b;
   Type *i64 = b.getInt64Ty(), *i128 = b.getInt128Ty(), *f64 = b.getDoubleTy();
   auto word = [&](uint64_t value) { return b.getInt64(value); };
@@ -405,6 +407,27 @@ Angle reduceHuge(Emitter &e, Value *x) {
   r = b.CreateSelect(flip, b.CreateFNeg(r), r);
   rest = b.CreateSelect(flip, b.CreateFNeg(rest), rest);
   return {r, rest, quadrant};
+}
+
+/// The same as a function of the module: it is rare, and long.
+Angle reduceHuge(Emitter &e, Value *x) {
+  IRBuilder<> &b = e.b;
+  Type *f64 = b.getDoubleTy();
+  Function *function = e.module.getFunction("rlx_reduce_angle");
+  if (!function) {
+    auto *type = FunctionType::get(StructType::get(f64, f64, b.getInt64Ty()), {f64}, false);
+    function = Function::Create(type, GlobalValue::InternalLinkage, "rlx_reduce_angle", e.module);
+    function->copyAttributesFrom(e.function);
+    function->addFnAttr(Attribute::NoInline);
+    function->setDSOLocal(true);
+    IRBuilder<>::InsertPointGuard guard(b);
+    b.SetInsertPoint(BasicBlock::Create(b.getContext(), "entry", function));
+    Angle angle = reduceHugeHere(e, function->getArg(0));
+    Value *parts[] = {angle.high, angle.low, angle.quadrant};
+    b.CreateAggregateRet(parts, 3);
+  }
+  Value *result = b.CreateCall(function, {x});
+  return {b.CreateExtractValue(result, 0), b.CreateExtractValue(result, 1), b.CreateExtractValue(result, 2)};
 }
 
 /// x: doubles; NaN and infinities give NaN. `exactToDouble`: keep the low part (else it is null).

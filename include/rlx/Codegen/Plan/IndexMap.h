@@ -18,6 +18,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <optional>
+#include <vector>
 
 namespace rlx::codegen {
 
@@ -27,10 +28,10 @@ using Dims = llvm::SmallVector<DimExpr, 6>;
 /// offset + sum(coefficient[j] * loop[j]).
 struct IndexForm {
   DimExpr offset;
-  llvm::SmallVector<DimExpr, 6> coefficients; ///< one per loop
+  std::vector<DimExpr> coefficients; ///< one per loop
   /// Per loop: set where this dim's own size may be 1 while the loop's is not;
   /// the coefficient then counts only when this size is not 1.
-  llvm::SmallVector<std::optional<DimExpr>, 6> broadcast;
+  std::vector<std::optional<DimExpr>> broadcast;
 
   static IndexForm zero(unsigned loops);
   /// The loop itself.
@@ -42,7 +43,7 @@ struct IndexForm {
 /// One form per dim of the value.
 struct IndexMap {
   unsigned loops = 0;
-  llvm::SmallVector<IndexForm, 6> dims;
+  std::vector<IndexForm> dims;
 
   /// Dim i of the value is loop i.
   static IndexMap identity(unsigned loops);

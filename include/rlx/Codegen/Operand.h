@@ -1,0 +1,98 @@
+//===- Operand.h - an operand of a kernel, as its spec says -----*- C++ -*-===//
+#ifndef RLX_CODEGEN_OPERAND_H
+#define RLX_CODEGEN_OPERAND_H
+
+#include "rlx/Codegen/ElementProgram.h"
+#include "rlx/Codegen/Emitter.h"
+
+namespace rlx {
+
+/// Reads or writes one operand (Direct, Iota or Indexed) whose block of arguments is laid out as rlx/Data/KernelABI.h
+/// says. One loop is the vector loop, which InnerMode speaks of; what the others fix is computed once, by enter().
+class Operand {
+public:
+  /// Takes its place in the arguments and moves both counters past it. `number` names it in the error word.
+  Operand(Emitter &e, const data::AccessSpecT &spec, unsigned number, unsigned loops, unsigned &nextInteger,
+          unsigned &nextPointer);
+
+  /// All that does not depend on the vector loop.
+  struct Row {
+    llvm::Value *pointer = nullptr;                      ///< Element 0 of the vector loop. Iota: its value (i64).
+    llvm::Value *splat = nullptr;                        ///< The value, where the whole row has one.
+    llvm::SmallVector<llvm::Value *, 2> indexPointers;   ///< Of index operands that move; null for the others.
+  };
+
+  /// `indices` has one entry per loop, ignored at `vectorLoop`. `element` is the row-major position of the row's first
+  /// iteration point. An index that stays the same over the row is checked here (and returns from the kernel if bad).
+  Row enter(llvm::ArrayRef<llvm::Value *> indices, unsigned vectorLoop, llvm::Value *element);
+
+  /// Lanes i .. i + W - 1 of the vector loop; `element` is the position of the first. Lanes where `mask` (null for
+  /// all) is false are not read.
+  Lanes load(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W, llvm::Value *mask = nullptr);
+
+  /// Writes lanes (of the operand's own type).
+  void store(const Row &row, llvm::Value *i, llvm::Value *element, llvm::Value *value, unsigned W,
+             llvm::Value *mask = nullptr);
+
+  /// Reads, combines, writes. Lanes name different elements.
+  void update(const Row &row, llvm::Value *i, llvm::Value *element, data::Combine combine, llvm::Value *value,
+              unsigned W);
+
+  /// W elements on the stack, for rows that are shorter than the lanes.
+  llvm::Value *room(unsigned W);
+
+  data::ElementType type() const { return spec.type; }
+  /// Whether some index operand changes along the vector loop.
+  bool hasMovingIndex() const;
+
+private:
+  llvm::Value *checkedOffset(unsigned k, llvm::Value *index, llvm::Value *element, unsigned W, llvm::Value *mask);
+  /// Element offsets of lanes (i64 lanes) from row.pointer; only with moving indices.
+  llvm::Value *laneOffsets(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W, llvm::Value *mask);
+  llvm::Value *lanePointer(const Row &row, llvm::Value *i);
+  llvm::Value *vectorStride() { return e.integer(firstStride + vectorLoop); }
+  unsigned indexInteger(unsigned k) const { return firstStride + loops + k * (loops + 2); }
+
+  Emitter &e;
+  const data::AccessSpecT &spec;
+  unsigned number, loops;
+  unsigned firstStride;  ///< Where strides begin in the integers.
+  unsigned firstPointer;
+  unsigned vectorLoop = 0;
+  llvm::Value *stack = nullptr;
+};
+
+/// Part of the vector loop: lanes i .. i + W - 1, of which the first `count` exist. `full` (i1) says whether that is all
+/// of them; null for `full` says that it always is.
+struct Block {
+  llvm::Value *i;
+  llvm::Value *element; ///< Position of lane 0 in the iteration space.
+  unsigned W;
+  llvm::Value *full = nullptr;
+  llvm::Value *count = nullptr;
+
+  /// Lanes that exist as <W x i1>, null when all do always.
+  llvm::Value *active(Emitter &e) const;
+};
+
+/// Loads a block of each operand. Lanes that do not exist are zero: a short block goes element by element through the
+/// stack, so that what follows exists once, for whole vectors.
+void loadBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows, const Block &block,
+               llvm::SmallVectorImpl<Lanes> &values);
+
+/// Stores a block to each operand, combining with what is there.
+void storeBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows,
+                const Block &block, data::Combine combine, llvm::ArrayRef<llvm::Value *> values);
+
+/// Integers that an operand's block takes.
+unsigned operandIntegers(const data::AccessSpecT &spec, unsigned loops);
+/// Pointers that an operand takes.
+unsigned operandPointers(const data::AccessSpecT &spec);
+
+/// Combines an old and a new element as a scatter does; in the type's own arithmetic.
+llvm::Value *emitCombine(Emitter &e, data::Combine combine, llvm::Value *old, llvm::Value *value,
+                         data::ElementType type, unsigned W);
+
+} // namespace rlx
+
+#endif // RLX_CODEGEN_OPERAND_H

@@ -1,0 +1,288 @@
+//===- Operand.cpp - an operand of a kernel, as its spec says -------------===//
+#include "rlx/Codegen/Operand.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+using namespace llvm;
+
+namespace rlx {
+
+using data::AccessKind;
+using data::Combine;
+using data::ElementType;
+using data::InnerMode;
+
+unsigned operandIntegers(const data::AccessSpecT &spec, unsigned loops) {
+  unsigned count = loops;
+  if (spec.kind == AccessKind::Iota)
+    ++count;
+  if (spec.kind == AccessKind::Indexed)
+    count += static_cast<unsigned>(spec.index_inner.size()) * (loops + 2);
+  return count;
+}
+
+unsigned operandPointers(const data::AccessSpecT &spec) {
+  return 1 + (spec.kind == AccessKind::Indexed ? static_cast<unsigned>(spec.index_inner.size()) : 0);
+}
+
+Operand::Operand(Emitter &e, const data::AccessSpecT &spec, unsigned number, unsigned loops, unsigned &nextInteger,
+                 unsigned &nextPointer)
+    : e(e), spec(spec), number(number), loops(loops),
+      firstStride(nextInteger + (spec.kind == AccessKind::Iota ? 1 : 0)), firstPointer(nextPointer) {
+  nextInteger += operandIntegers(spec, loops);
+  nextPointer += operandPointers(spec);
+}
+
+bool Operand::hasMovingIndex() const {
+  return spec.kind == AccessKind::Indexed &&
+         llvm::any_of(spec.index_inner, [](InnerMode mode) { return mode != InnerMode::Splat; });
+}
+
+Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned W, Value *mask) {
+  // One unsigned comparison serves both ends, whatever the extent; a negative index first counts from the end.
+  Value *extent = e.integer(indexInteger(k) + loops);
+  Value *extents = e.splat(extent, W);
+  Value *zero = Constant::getNullValue(index->getType());
+  Value *wrapped = e.b.CreateSelect(e.b.CreateICmpSLT(index, zero), e.b.CreateAdd(index, extents), index);
+  Value *bad = e.b.CreateICmpUGE(wrapped, extents);
+  if (mask)
+    bad = e.b.CreateAnd(bad, mask);
+  e.failIf(bad, ErrorKind::IndexOutOfRange, number, element, index, extent, W);
+  return e.b.CreateMul(wrapped, e.splat(e.integer(indexInteger(k) + loops + 1), W));
+}
+
+Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element) {
+  assert(indices.size() == loops && "one index per loop");
+  this->vectorLoop = vectorLoop;
+  IRBuilder<> &b = e.b;
+  auto offset = [&](unsigned first) {
+    Value *sum = nullptr;
+    for (unsigned loop = 0; loop < loops; ++loop) {
+      if (loop == vectorLoop)
+        continue;
+      Value *term = b.CreateMul(indices[loop], e.integer(first + loop));
+      sum = sum ? b.CreateAdd(sum, term) : term;
+    }
+    return sum;
+  };
+  Row row;
+  Value *base = offset(firstStride);
+  if (spec.kind == AccessKind::Iota) {
+    Value *start = e.integer(firstStride - 1);
+    row.pointer = base ? b.CreateAdd(start, base) : start;
+    return row;
+  }
+  row.pointer = e.pointer(firstPointer);
+  if (base)
+    row.pointer = e.elementPointer(row.pointer, spec.type, base);
+  if (spec.kind == AccessKind::Indexed) {
+    for (unsigned k = 0; k < spec.index_inner.size(); ++k) {
+      Value *indexPointer = e.pointer(firstPointer + 1 + k);
+      if (Value *indexOffset = offset(indexInteger(k)))
+        indexPointer = e.elementPointer(indexPointer, spec.index_type, indexOffset);
+      if (spec.index_inner[k] != InnerMode::Splat) {
+        row.indexPointers.push_back(indexPointer);
+        continue;
+      }
+      row.indexPointers.push_back(nullptr);
+      Value *index = b.CreateSExt(e.load(indexPointer, spec.index_type, 1), b.getInt64Ty());
+      row.pointer = e.elementPointer(row.pointer, spec.type, checkedOffset(k, index, element, 1, nullptr));
+    }
+  }
+  return row;
+}
+
+Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W, Value *mask) {
+  IRBuilder<> &b = e.b;
+  Type *i64 = e.lanes(b.getInt64Ty(), W);
+  Value *sum = Constant::getNullValue(i64);
+  Value *positions = b.CreateAdd(e.splat(i, W), e.laneIndices(W));
+  if (spec.inner == InnerMode::Contiguous)
+    sum = positions;
+  else if (spec.inner == InnerMode::Strided)
+    sum = b.CreateMul(positions, e.splat(vectorStride(), W));
+  for (unsigned k = 0; k < spec.index_inner.size(); ++k) {
+    if (!row.indexPointers[k])
+      continue;
+    Value *stride = e.integer(indexInteger(k) + vectorLoop);
+    bool contiguous = spec.index_inner[k] == InnerMode::Contiguous;
+    Value *at = e.elementPointer(row.indexPointers[k], spec.index_type, contiguous ? i : b.CreateMul(i, stride));
+    Value *index;
+    if (mask && contiguous)
+      index = e.maskedLoad(at, spec.index_type, mask, W);
+    else if (mask)
+      index = e.gather(at, spec.index_type, b.CreateMul(e.laneIndices(W), e.splat(stride, W)), W, mask);
+    else
+      index = e.loadLanes(at, spec.index_type, spec.index_inner[k], stride, W);
+    sum = b.CreateAdd(sum, checkedOffset(k, b.CreateSExt(index, i64), element, W, mask));
+  }
+  return sum;
+}
+
+Value *Operand::lanePointer(const Row &row, Value *i) {
+  switch (spec.inner) {
+  case InnerMode::Splat:
+    return row.pointer;
+  case InnerMode::Contiguous:
+    return e.elementPointer(row.pointer, spec.type, i);
+  case InnerMode::Strided:
+    return e.elementPointer(row.pointer, spec.type, e.b.CreateMul(i, vectorStride()));
+  }
+  llvm_unreachable("inner mode");
+}
+
+Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W, Value *mask) {
+  IRBuilder<> &b = e.b;
+  if (spec.kind == AccessKind::Iota) {
+    if (spec.inner == InnerMode::Splat)
+      return {e.splat(row.pointer, W), ElementType::I64};
+    Value *positions = b.CreateAdd(e.splat(i, W), e.laneIndices(W));
+    if (spec.inner == InnerMode::Strided)
+      positions = b.CreateMul(positions, e.splat(vectorStride(), W));
+    return {b.CreateAdd(e.splat(row.pointer, W), positions), ElementType::I64};
+  }
+  if (hasMovingIndex())
+    return {e.gather(row.pointer, spec.type, laneOffsets(row, i, element, W, mask), W, mask), spec.type};
+  Value *pointer = lanePointer(row, i);
+  if (mask && spec.inner == InnerMode::Contiguous)
+    return {e.maskedLoad(pointer, spec.type, mask, W), spec.type};
+  if (mask && spec.inner == InnerMode::Strided)
+    return {e.gather(pointer, spec.type, b.CreateMul(e.laneIndices(W), e.splat(vectorStride(), W)), W, mask),
+            spec.type};
+  return {e.loadLanes(pointer, spec.type, spec.inner, spec.inner == InnerMode::Strided ? vectorStride() : nullptr, W),
+          spec.type};
+}
+
+void Operand::store(const Row &row, Value *i, Value *element, Value *value, unsigned W, Value *mask) {
+  if (hasMovingIndex()) {
+    assert(W == 1 && !mask && "a scatter goes element by element");
+    e.store(e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1, nullptr)), spec.type, value, 1);
+    return;
+  }
+  Value *pointer = lanePointer(row, i);
+  if (!mask || spec.inner == InnerMode::Splat) {
+    e.storeLanes(pointer, spec.type, spec.inner, spec.inner == InnerMode::Strided ? vectorStride() : nullptr, value, W);
+    return;
+  }
+  if (spec.inner == InnerMode::Contiguous)
+    e.maskedStore(pointer, spec.type, value, mask, W);
+  else
+    e.scatter(pointer, spec.type, value, e.b.CreateMul(e.laneIndices(W), e.splat(vectorStride(), W)), mask, W);
+}
+
+void Operand::update(const Row &row, Value *i, Value *element, Combine combine, Value *value, unsigned W) {
+  if (combine == Combine::Assign)
+    return store(row, i, element, value, W);
+  if (hasMovingIndex()) {
+    assert(W == 1 && "a scatter goes element by element");
+    Value *pointer = e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1, nullptr));
+    e.store(pointer, spec.type, emitCombine(e, combine, e.load(pointer, spec.type, 1), value, spec.type, 1), 1);
+    return;
+  }
+  Lanes old = load(row, i, element, W);
+  store(row, i, element, emitCombine(e, combine, old.value, value, spec.type, W), W);
+}
+
+Value *Operand::room(unsigned W) {
+  if (!stack)
+    stack = e.stackArray(e.memoryType(spec.type), W);
+  return stack;
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+Value *Block::active(Emitter &e) const {
+  if (!full || W == 1)
+    return nullptr;
+  return e.tailMask(count, W);
+}
+
+/// Position of the element `lane` lanes after `element`.
+static Value *laneElement(Emitter &e, Value *element, Value *lane) {
+  return e.b.CreateAdd(element, e.elementStride ? e.b.CreateMul(lane, e.elementStride) : lane);
+}
+
+void loadBlock(Emitter &e, MutableArrayRef<Operand> operands, ArrayRef<Operand::Row> rows, const Block &block,
+               SmallVectorImpl<Lanes> &values) {
+  IRBuilder<> &b = e.b;
+  unsigned W = block.W;
+  auto whole = [&] {
+    Emitter::Values loaded;
+    for (size_t k = 0; k < operands.size(); ++k)
+      loaded.push_back(operands[k].load(rows[k], block.i, block.element, W).value);
+    return loaded;
+  };
+  Emitter::Values loaded;
+  if (!block.full || W == 1) {
+    loaded = whole();
+  } else {
+    loaded = e.ifThenElse(block.full, whole, [&] {
+      for (Operand &operand : operands)
+        e.store(operand.room(W), operand.type(), Constant::getNullValue(e.lanes(operand.type(), W)), W);
+      e.forLoop(e.i64(0), block.count, e.i64(1), [&](Value *lane) {
+        Value *element = laneElement(e, block.element, lane);
+        for (size_t k = 0; k < operands.size(); ++k) {
+          Lanes one = operands[k].load(rows[k], b.CreateAdd(block.i, lane), element, 1);
+          e.store(e.elementPointer(operands[k].room(W), one.type, lane), one.type, one.value, 1);
+        }
+      });
+      Emitter::Values staged;
+      for (Operand &operand : operands)
+        staged.push_back(e.load(operand.room(W), operand.type(), W));
+      return staged;
+    });
+  }
+  for (size_t k = 0; k < operands.size(); ++k)
+    values.push_back({loaded[k], operands[k].type()});
+}
+
+void storeBlock(Emitter &e, MutableArrayRef<Operand> operands, ArrayRef<Operand::Row> rows, const Block &block,
+                Combine combine, ArrayRef<Value *> values) {
+  unsigned W = block.W;
+  auto whole = [&] {
+    for (size_t k = 0; k < operands.size(); ++k)
+      operands[k].update(rows[k], block.i, block.element, combine, values[k], W);
+    return Emitter::Values();
+  };
+  if (!block.full || W == 1) {
+    whole();
+    return;
+  }
+  e.ifThenElse(block.full, whole, [&] {
+    for (size_t k = 0; k < operands.size(); ++k)
+      e.store(operands[k].room(W), operands[k].type(), values[k], W);
+    e.forLoop(e.i64(0), block.count, e.i64(1), [&](Value *lane) {
+      Value *element = laneElement(e, block.element, lane);
+      for (size_t k = 0; k < operands.size(); ++k) {
+        Value *one = e.load(e.elementPointer(operands[k].room(W), operands[k].type(), lane), operands[k].type(), 1);
+        operands[k].update(rows[k], e.b.CreateAdd(block.i, lane), element, combine, one, 1);
+      }
+    });
+    return Emitter::Values();
+  });
+}
+
+Value *emitCombine(Emitter &e, Combine combine, Value *old, Value *value, ElementType type, unsigned W) {
+  data::Opcode op = data::Opcode::Add;
+  switch (combine) {
+  case Combine::Assign:
+    return value;
+  case Combine::Add:
+    op = data::Opcode::Add;
+    break;
+  case Combine::Mul:
+    op = data::Opcode::Mul;
+    break;
+  case Combine::Max:
+    op = data::Opcode::Max;
+    break;
+  case Combine::Min:
+    op = data::Opcode::Min;
+    break;
+  }
+  return emitInstr(e, data::Instr(op, type, 0, 0, 0, 0), {old, type}, {value, type}, {}, e.i64(0), W);
+}
+
+} // namespace rlx

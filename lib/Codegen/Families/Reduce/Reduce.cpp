@@ -1,0 +1,268 @@
+//===- Reduce.cpp - reductions --------------------------------------------===//
+//
+// Two schedules. reduce_inner: each result's row is spread over kReduceLanes
+// partial results, element i to lane i mod kReduceLanes, combined in a tree at
+// the end. Otherwise lanes are neighbouring results, and each takes its elements
+// in order. In both the bits of a result depend on its own elements alone.
+//
+//===----------------------------------------------------------------------===//
+#include "rlx/Codegen/Families.h"
+#include "rlx/Codegen/Operand.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace rlx {
+
+using data::AccessKind;
+using data::ElementType;
+using data::InnerMode;
+using data::ReduceKind;
+
+namespace {
+
+class ReduceBuilder {
+public:
+  ReduceBuilder(Emitter &e, const data::KernelSpecT &spec)
+      : e(e), b(e.b), spec(spec), sum(spec.accumulator), rank(spec.rank), reduced(spec.reduced), kept(rank - reduced) {}
+
+  Status emit() {
+    unsigned integer = rank, pointer = 0, number = 0;
+    for (const auto &access : spec.inputs)
+      inputs.emplace_back(e, *access, number++, rank, integer, pointer);
+    output.emplace(e, *spec.outputs[0], number, kept, integer, pointer);
+    std::vector<ElementType> types = {sum};
+    for (const auto &access : spec.inputs)
+      types.push_back(access->type);
+    for (const data::Instr &instr : spec.program)
+      types.push_back(instr.type());
+    W = laneCount(types);
+    count = e.i64(1);
+    for (unsigned loop = kept; loop < rank; ++loop)
+      count = b.CreateMul(count, e.integer(loop));
+    if (spec.reduce_inner)
+      alongRows();
+    else
+      acrossColumns();
+    e.finish();
+    return Status::ok();
+  }
+
+private:
+  /// One result, its row spread over lanes.
+  void alongRows() {
+    SmallVector<Value *, 8> extents;
+    for (unsigned loop = 0; loop < kept; ++loop)
+      extents.push_back(e.integer(loop));
+    parts = e.stackArray(e.memoryType(sum), kReduceLanes);
+    Value *length = e.integer(rank - 1);
+    Value *whole = b.CreateAnd(length, e.i64(-kReduceLanes));
+    unsigned width = static_cast<unsigned>(kReduceLanes) / W;
+    e.forLoop(e.begin, e.end, e.i64(1), [&](Value *tile) {
+      Emitter::Values indices = e.delinearize(tile, extents);
+      for (unsigned part = 0; part < width; ++part)
+        storePart(e.i64(part * W), identity(W), W);
+      reducedLoops(indices, kept, rank - 1, tile, [&](Emitter::Values &all, Value *position) {
+        all.push_back(nullptr);
+        Value *element = b.CreateMul(position, length);
+        enter(all, rank - 1, element);
+        // Whole blocks of lanes in registers; then vectors, the last one short, with the partial results in memory.
+        bool small = spec.program.size() <= kSmallProgram;
+        if (small) {
+          e.ifThen(b.CreateICmpSGT(whole, e.i64(0)), [&] {
+            Emitter::Values start;
+            for (unsigned part = 0; part < width; ++part)
+              start.push_back(loadPart(e.i64(part * W), W));
+            Emitter::Values last =
+                e.forLoop(e.i64(0), whole, e.i64(kReduceLanes), start, [&](Value *i, ArrayRef<Value *> now) {
+                  Emitter::Values next;
+                  for (unsigned part = 0; part < width; ++part) {
+                    Value *at = b.CreateAdd(i, e.i64(part * W));
+                    next.push_back(combine(now[part], value({at, b.CreateAdd(element, at), W})));
+                  }
+                  return next;
+                });
+            for (unsigned part = 0; part < width; ++part)
+              storePart(e.i64(part * W), last[part], W);
+          });
+        }
+        e.forLoop(small ? whole : e.i64(0), length, e.i64(W), [&](Value *i) {
+          Value *left = b.CreateSub(length, i);
+          Block block = {i, b.CreateAdd(element, i), W, b.CreateICmpSGE(left, e.i64(W)), left};
+          Value *part = b.CreateAnd(i, e.i64(kReduceLanes - 1));
+          Value *old = loadPart(part, W);
+          storePart(part, b.CreateSelect(block.active(e), combine(old, value(block)), old), W);
+        });
+      });
+      // 32 lanes to 16, 8, 4, 2, 1: lane l takes lane l + half.
+      Emitter::Values lanes;
+      for (unsigned part = 0; part < width; ++part)
+        lanes.push_back(loadPart(e.i64(part * W), W));
+      for (unsigned half = width / 2; half; half /= 2) {
+        for (unsigned part = 0; part < half; ++part)
+          lanes[part] = combine(lanes[part], lanes[part + half]);
+      }
+      Value *vector = lanes[0];
+      for (unsigned half = W / 2; half; half /= 2) {
+        SmallVector<int, 32> low, high;
+        for (unsigned lane = 0; lane < half; ++lane) {
+          low.push_back(static_cast<int>(lane));
+          high.push_back(static_cast<int>(lane + half));
+        }
+        vector = combine(b.CreateShuffleVector(vector, low), b.CreateShuffleVector(vector, high));
+      }
+      Value *result = b.CreateExtractElement(vector, uint64_t(0));
+      Operand::Row place = output->enter(keptIndices(indices, nullptr), kept - 1, tile);
+      finishResult(place, {indices[kept - 1], tile, 1}, result);
+    });
+  }
+
+  /// Lanes are neighbours along the last kept loop.
+  void acrossColumns() {
+    SmallVector<Value *, 8> extents;
+    for (unsigned loop = 0; loop + 1 < kept; ++loop)
+      extents.push_back(e.integer(loop));
+    Value *columns = e.integer(kept - 1);
+    auto rowOf = [&](Value *tile) {
+      Emitter::Values indices = extents.empty() ? Emitter::Values() : e.delinearize(tile, extents);
+      indices.push_back(nullptr);
+      Value *firstResult = b.CreateMul(tile, columns);
+      Operand::Row place = output->enter(indices, kept - 1, firstResult);
+      // The last block ends with the row and takes a few results again; a shorter row is one block of fewer lanes.
+      Value *lastBlock = b.CreateSub(columns, e.i64(W));
+      Value *wide = b.CreateICmpSGE(lastBlock, e.i64(0));
+      e.forLoop(e.i64(0), columns, e.i64(W), [&](Value *column) {
+        Value *at = b.CreateBinaryIntrinsic(Intrinsic::smax,
+                                            b.CreateBinaryIntrinsic(Intrinsic::smin, column, lastBlock), e.i64(0));
+        Block block = {at, b.CreateAdd(firstResult, at), W, wide, columns};
+        Emitter::Values last = reduceColumns(indices, kept, block, {identity(W)});
+        finishResult(place, block, last[0]);
+      });
+    };
+    e.forLoop(e.begin, e.end, e.i64(1), rowOf);
+  }
+
+  /// Loops over reduced loop `loop` and those inside it, for a block of results. `block.element` counts what is outside
+  /// in row-major order.
+  Emitter::Values reduceColumns(Emitter::Values &indices, unsigned loop, Block block, ArrayRef<Value *> start) {
+    if (loop == rank) {
+      e.elementStride = count; // neighbours are a whole reduction apart
+      enter(indices, kept - 1, block.element);
+      Value *next = combine(start[0], value(block));
+      e.elementStride = nullptr;
+      return {next};
+    }
+    Value *extent = e.integer(loop);
+    Value *base = b.CreateMul(block.element, extent);
+    return e.forLoop(e.i64(0), extent, e.i64(1), start, [&](Value *i, ArrayRef<Value *> now) {
+      indices.push_back(i);
+      block.element = b.CreateAdd(base, i);
+      Emitter::Values next = reduceColumns(indices, loop + 1, block, now);
+      indices.pop_back();
+      return next;
+    });
+  }
+
+  /// Loops over the reduced loops from `loop` to before `last`.
+  void reducedLoops(Emitter::Values indices, unsigned loop, unsigned last, Value *position,
+                    function_ref<void(Emitter::Values &, Value *)> body) {
+    if (loop == last) {
+      body(indices, position);
+      return;
+    }
+    Value *extent = e.integer(loop);
+    Value *base = b.CreateMul(position, extent);
+    e.forLoop(e.i64(0), extent, e.i64(1), [&](Value *i) {
+      Emitter::Values inner = indices;
+      inner.push_back(i);
+      reducedLoops(inner, loop + 1, last, b.CreateAdd(base, i), body);
+    });
+  }
+
+  void enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element) {
+    rows.clear();
+    for (Operand &input : inputs)
+      rows.push_back(input.enter(indices, vectorLoop, element));
+  }
+
+  /// The elements that are reduced, in the accumulator's type.
+  Value *value(const Block &block) {
+    SmallVector<Lanes, 16> values;
+    loadBlock(e, inputs, rows, block, values);
+    emitProgram(e, spec.program, values, block.element, block.W, canFail(spec.program) ? block.active(e) : nullptr);
+    return emitConvert(e, values[spec.results[0]], sum, block.W);
+  }
+
+  Value *combine(Value *x, Value *y) {
+    switch (spec.reduce) {
+    case ReduceKind::Sum:
+      return isFloatType(sum) ? b.CreateFAdd(x, y) : b.CreateAdd(x, y);
+    case ReduceKind::Prod:
+      return isFloatType(sum) ? b.CreateFMul(x, y) : b.CreateMul(x, y);
+    case ReduceKind::Max:
+      return emitMax(e, x, y, sum);
+    case ReduceKind::Min:
+      return emitMin(e, x, y, sum);
+    }
+    llvm_unreachable("reduction");
+  }
+
+  Value *identity(unsigned lanes) {
+    Type *type = e.laneType(sum);
+    if (spec.reduce == ReduceKind::Sum)
+      return e.splat(Constant::getNullValue(type), lanes);
+    if (spec.reduce == ReduceKind::Prod)
+      return e.splat(isFloatType(sum) ? ConstantFP::get(type, 1) : ConstantInt::get(type, 1), lanes);
+    bool max = spec.reduce == ReduceKind::Max;
+    if (isFloatType(sum))
+      return e.splat(ConstantFP::getInfinity(type, max), lanes);
+    unsigned width = type->getIntegerBitWidth();
+    if (isUnsignedType(sum) || sum == ElementType::I1)
+      return e.splat(ConstantInt::get(type, max ? APInt::getMinValue(width) : APInt::getMaxValue(width)), lanes);
+    return e.splat(ConstantInt::get(type, max ? APInt::getSignedMinValue(width) : APInt::getSignedMaxValue(width)),
+                   lanes);
+  }
+
+  void finishResult(const Operand::Row &place, const Block &block, Value *result) {
+    SmallVector<Lanes, 8> values = {{result, sum}};
+    Value *total = sum == ElementType::I1 ? b.getInt1(true) : emitConvert(e, {count, ElementType::I64}, sum, 1);
+    values.push_back({e.splat(total, block.W), sum});
+    emitProgram(e, spec.epilogue, values, block.element, block.W, canFail(spec.epilogue) ? block.active(e) : nullptr);
+    Value *stored = emitConvert(e, values[spec.epilogue_result], output->type(), block.W);
+    storeBlock(e, *output, place, block, data::Combine::Assign, stored);
+  }
+
+  /// The kept loops' indices with `last` at the vector loop.
+  Emitter::Values keptIndices(ArrayRef<Value *> indices, Value *last) {
+    Emitter::Values result(indices.begin(), indices.begin() + kept);
+    result[kept - 1] = last;
+    return result;
+  }
+
+  Value *loadPart(Value *lane, unsigned lanes) { return e.load(e.elementPointer(parts, sum, lane), sum, lanes); }
+  void storePart(Value *lane, Value *value, unsigned lanes) {
+    e.store(e.elementPointer(parts, sum, lane), sum, value, lanes);
+  }
+
+  /// Above this the program is not repeated for each vector of a block.
+  static constexpr size_t kSmallProgram = 3;
+
+  Emitter &e;
+  IRBuilder<> &b;
+  const data::KernelSpecT &spec;
+  ElementType sum;
+  unsigned rank, reduced, kept, W = 8;
+  std::vector<Operand> inputs;
+  std::optional<Operand> output;
+  std::vector<Operand::Row> rows;
+  Value *count = nullptr, *parts = nullptr;
+};
+
+} // namespace
+
+Status emitReduce(Emitter &e, const data::KernelSpecT &spec) { return ReduceBuilder(e, spec).emit(); }
+
+} // namespace rlx
