@@ -166,6 +166,50 @@ std::optional<SmallVector<DimExpr>> rlx::ir::broadcastShapes(ArrayRef<DimExpr> a
   return result;
 }
 
+Result<SmallVector<DimExpr>> rlx::ir::resolveReshape(ArrayRef<DimExpr> input, ArrayRef<DimExpr> request,
+                                                     bool zeroCopies) {
+  auto fail = [&](const Twine &why) {
+    return Error{ErrorCode::InvalidModel,
+                 ("cannot reshape " + toString(input) + " to " + toString(request) + ": " + why).str()};
+  };
+  DimExpr elements = TensorShape{SmallVector<DimExpr>(input), {}}.elements(), others(1);
+  SmallVector<DimExpr> dims;
+  std::optional<size_t> rest;
+  for (auto [axis, size] : llvm::enumerate(request)) {
+    std::optional<int64_t> number = size.constant();
+    DimExpr dim = size;
+    if (number == -1) {
+      if (rest)
+        return fail("two sizes are -1");
+      rest = axis;
+    } else if (number && *number < 0) {
+      return fail("size " + Twine(*number) + " is negative");
+    } else if (number == 0 && zeroCopies) {
+      if (axis >= input.size())
+        return fail("there is no axis " + Twine(axis) + " to copy");
+      dim = input[axis];
+    }
+    if (rest != axis)
+      others = others * dim;
+    dims.push_back(dim);
+  }
+  if (!rest) {
+    if (certainlyDiffer(elements, others))
+      return fail(elements.str() + " elements are not " + others.str());
+    return dims;
+  }
+  if (others.constant() == 0)
+    return fail("the size for -1 is anything, as the others have product 0");
+  if (std::optional<DimExpr> exact = elements.exactQuotient(others)) {
+    dims[*rest] = *exact;
+    return dims;
+  }
+  if (elements.isConstant() && others.isConstant())
+    return fail(elements.str() + " elements do not divide by " + others.str());
+  dims[*rest] = DimExpr::floorDiv(elements, others);
+  return dims;
+}
+
 std::string rlx::ir::toString(ArrayRef<DimExpr> dims) {
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -9,6 +9,7 @@
 #include "rlx/Data/Plan_generated.h"
 #include "rlx/Dialect/RLX/IR/RLXAttributes.h"
 #include "rlx/Support/DimExpr.h"
+#include "rlx/Support/Result.h"
 
 #include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/SmallVector.h"
@@ -65,7 +66,14 @@ bool certainlyDiffer(const DimExpr &a, const DimExpr &b);
 std::optional<DimExpr> broadcastDim(const DimExpr &a, const DimExpr &b);
 /// Sizes of two shapes broadcast together, aligned at the last axis; nothing when they do not.
 std::optional<llvm::SmallVector<DimExpr>> broadcastShapes(llvm::ArrayRef<DimExpr> a, llvm::ArrayRef<DimExpr> b);
-/// "[B, 2 * S, ?]".
+/// The sizes that a reshape of `input` to `request` gives. A -1 in the request stands for the size that keeps the
+/// number of elements; with `zeroCopies`, a 0 stands for the input's size of the same axis. Errors: two -1, another
+/// negative number, a 0 beyond the input's axes, the other sizes having product 0 or not dividing the elements, and
+/// numbers of elements that certainly differ. Where the quotient is not exact for every size it is a floordiv, and
+/// rlx.reshape requires equal numbers of elements.
+Result<llvm::SmallVector<DimExpr>> resolveReshape(llvm::ArrayRef<DimExpr> input, llvm::ArrayRef<DimExpr> request,
+                                                  bool zeroCopies);
+/// "[B, 2*S, ?]".
 std::string toString(llvm::ArrayRef<DimExpr> dims);
 
 /// True when a value of type `inferred` may be declared as `actual`: one element type, one rank, no sizes that
