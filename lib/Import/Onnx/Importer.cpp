@@ -327,10 +327,12 @@ void Importer::checkHint(const ::onnx::ValueInfoProto &declared, Value value) {
 }
 
 void Importer::eraseDeadOps() {
-  for (mlir::Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(graphOp.getBody().front().without_terminator())))
-    if (mlir::isOpTriviallyDead(&op))
-      op.erase();
+  SmallVector<mlir::Operation *> ops;
+  for (mlir::Operation &op : graphOp.getBody().front().without_terminator())
+    ops.push_back(&op);
+  for (mlir::Operation *op : llvm::reverse(ops))
+    if (mlir::isOpTriviallyDead(op))
+      op->erase();
 }
 
 /// Fills the table with the rows that are left in the graph.
