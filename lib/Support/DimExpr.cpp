@@ -37,7 +37,7 @@ struct Polynomial {
   bool overflow = false;
 };
 
-constexpr size_t kMaxTerms = 256;
+constexpr size_t kMaxTerms = 256, kMaxFactors = 64;
 
 size_t mix(size_t seed, size_t value) {
   // The 64-bit finaliser of splitmix: the same in every process.
@@ -255,7 +255,7 @@ struct DimExpr::Builder {
 
   static std::optional<Term> multiply(const Term &a, const Term &b) {
     Term product;
-    if (a.atoms.size() + b.atoms.size() > kMaxNodes ||
+    if (a.atoms.size() + b.atoms.size() > kMaxFactors ||
         __builtin_mul_overflow(a.coefficient, b.coefficient, &product.coefficient))
       return std::nullopt;
     product.atoms.reserve(a.atoms.size() + b.atoms.size());

@@ -175,6 +175,8 @@ public:
 
   /// Names with a multiple replaced; nothing rewritten yet.
   DimExpr withMultiples(const DimExpr &e) const {
+    if (e.isConstant())
+      return e;
     std::map<std::string, DimExpr, std::less<>> names;
     for (const auto &[name, d] : facts.declared)
       if (d.multiple > 1)
@@ -220,6 +222,8 @@ public:
   DimExpr inner(const DimExpr &e) const { return settle(withMultiples(e)); }
 
   DimExpr settle(DimExpr e) const {
+    if (e.isConstant() || e.isOverflow())
+      return e;
     for (int round = 0; round < 8; ++round) {
       DimExpr before = e;
       for (const auto &[from, to] : facts.rewrites)
@@ -234,26 +238,38 @@ public:
 
   /// Names and atoms whose value the ranges decide.
   DimExpr resolve(DimExpr e) const {
-    std::set<std::string> names;
-    e.collectNames(names);
-    std::map<std::string, DimExpr, std::less<>> fixed;
-    for (const std::string &name : names) {
-      Interval r = symbolRange(name);
-      if (r.isPoint())
-        fixed.emplace(name, DimExpr(r.min));
-    }
-    if (!fixed.empty())
-      e = e.substitute(fixed);
+    fixNames(e, e);
     std::vector<DimExpr> atoms;
-    e.collectAtoms(atoms);
-    for (const DimExpr &atom : atoms) {
-      DimExpr to = resolveAtom(atom);
-      if (to == atom)
-        continue;
-      // Later atoms may contain this one, so start over; settle() ends the loop.
-      return e.replaceAtom(atom, to);
+    // Replacing one atom changes those around it, so each turn looks anew.
+    for (int turn = 0; turn < 64; ++turn) {
+      atoms.clear();
+      e.collectAtoms(atoms);
+      bool changed = false;
+      for (const DimExpr &atom : atoms) {
+        DimExpr to = resolveAtom(atom);
+        if (to == atom)
+          continue;
+        e = e.replaceAtom(atom, to);
+        changed = true;
+        break;
+      }
+      if (!changed)
+        break;
     }
     return e;
+  }
+
+  /// Replaces in `whole` the names within `part` that have one possible size.
+  void fixNames(const DimExpr &part, DimExpr &whole) const {
+    if (part.isSymbol()) {
+      Interval r = symbolRange(part.name());
+      if (r.isPoint())
+        whole = whole.replaceAtom(part, DimExpr(r.min));
+      return;
+    }
+    DimExpr keep = part; // `whole` may be what holds it
+    for (const DimExpr &operand : keep.operands())
+      fixNames(operand, whole);
   }
 
   DimExpr resolveAtom(const DimExpr &atom) const {
@@ -543,8 +559,6 @@ public:
     if (r.min <= old.min && r.max >= old.max)
       return;
     r = Interval::meet(old, r);
-    if (key.kind() != Kind::Symbol || !r.isPoint() || old.isPoint())
-      changed = true;
     changed = true;
     mutableFacts->learned.insert_or_assign(key, rangeOf(r));
     switch (key.kind()) {
