@@ -69,7 +69,14 @@ LogicalResult bindGraph(ir::GraphOp graph, const Binding &binding) {
     return success();
   graph.setDimsAttr(mlir::ArrayAttr::get(graph.getContext(), dims));
 
+  // Checked before the types change: the verifier would find some contradictions too, but not say which names they
+  // come from.
   Binding sizes = graph.getBinding();
+  for (mlir::Operation &op : graph.getBody().front())
+    if (failed(checkRequirements(&op, sizes)))
+      return failure();
+  if (failed(checkConstraints(graph, sizes)))
+    return failure();
   return rewriteTypes(graph, [&](mlir::Operation *op, RankedTensorType type) -> mlir::FailureOr<RankedTensorType> {
     Result<RankedTensorType> bound = boundType(type, sizes);
     if (!bound)

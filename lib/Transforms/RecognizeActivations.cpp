@@ -29,6 +29,7 @@ using Polynomial = std::map<std::pair<unsigned, unsigned>, double>;
 constexpr size_t maxTerms = 8;
 constexpr unsigned maxDegree = 4;
 constexpr unsigned maxDepth = 8;
+constexpr size_t maxAbove = 16;
 
 std::optional<Polynomial> product(const Polynomial &a, const Polynomial &b) {
   Polynomial result;
@@ -107,6 +108,28 @@ void collectCandidates(Value value, llvm::SetVector<Value> &candidates, unsigned
       collectCandidates(operand, candidates, depth + 1);
 }
 
+/// The op above `f` whose value is x/2 + x/2 * f, if there is one.
+mlir::Operation *findRoot(Value f, Value x) {
+  const Polynomial whole{{{1, 0}, 0.5}, {{1, 1}, 0.5}};
+  mlir::Type element = llvm::cast<mlir::RankedTensorType>(f.getType()).getElementType();
+  llvm::SetVector<mlir::Operation *> above;
+  auto addUsers = [&](Value value) {
+    for (mlir::Operation *user : value.getUsers())
+      if (llvm::isa<ir::AddOp, ir::SubOp, ir::MulOp, ir::DivOp, ir::NegOp>(user) && above.size() < maxAbove)
+        above.insert(user);
+  };
+  addUsers(f);
+  for (size_t index = 0; index < above.size(); ++index) {
+    Value root = above[index]->getResult(0);
+    std::optional<Polynomial> outer = read(root, x, f);
+    // A constant of higher rank would have changed the shape: then it is not GELU of x.
+    if (outer && isAbout(*outer, whole, element) && root.getType() == x.getType())
+      return above[index];
+    addUsers(root);
+  }
+  return nullptr;
+}
+
 template <typename Function> struct RecognizeGelu : mlir::OpRewritePattern<Function> {
   using mlir::OpRewritePattern<Function>::OpRewritePattern;
 
@@ -117,7 +140,6 @@ template <typename Function> struct RecognizeGelu : mlir::OpRewritePattern<Funct
     Polynomial argument{{{1, 0}, c}};
     if (isTanh)
       argument[{3, 0}] = 0.044715 * c;
-    const Polynomial whole{{{1, 0}, 0.5}, {{1, 1}, 0.5}};
 
     llvm::SetVector<Value> candidates;
     collectCandidates(op.getInput(), candidates);
@@ -125,21 +147,9 @@ template <typename Function> struct RecognizeGelu : mlir::OpRewritePattern<Funct
       std::optional<Polynomial> inner = read(op.getInput(), x, Value());
       if (!inner || !isAbout(*inner, argument, element))
         continue;
-      // Up from f, through values nobody else reads, to the product that is all of it.
-      Value root = op.getResult();
-      for (unsigned step = 0; step < maxDepth && root.hasOneUse(); ++step) {
-        mlir::Operation *user = *root.user_begin();
-        if (!llvm::isa<ir::AddOp, ir::SubOp, ir::MulOp, ir::DivOp, ir::NegOp>(user))
-          break;
-        root = user->getResult(0);
-        std::optional<Polynomial> outer = read(root, x, op.getResult());
-        if (!outer)
-          continue;
-        // A constant of higher rank would have changed the shape: then it is not GELU of x.
-        if (!isAbout(*outer, whole, element) || root.getType() != x.getType())
-          continue;
-        rewriter.setInsertionPoint(user);
-        rewriter.replaceOpWithNewOp<ir::GeluOp>(user, root.getType(), x, isTanh);
+      if (mlir::Operation *root = findRoot(op.getResult(), x)) {
+        rewriter.setInsertionPoint(root);
+        rewriter.replaceOpWithNewOp<ir::GeluOp>(root, x.getType(), x, isTanh);
         return mlir::success();
       }
     }

@@ -96,6 +96,37 @@ std::string explainFailure(const DimPredicate &predicate, const Binding &binding
   return predicate.str();
 }
 
+/// Checks one predicate; `message` is how the error starts.
+static llvm::LogicalResult check(mlir::Operation *op, const Binding &binding, const DimPredicate &predicate,
+                                 llvm::StringRef message) {
+  // A partial binding: what cannot be told yet is checked when the rest is bound.
+  if (!allBound(predicate.lhs, binding) || !allBound(predicate.rhs, binding))
+    return mlir::success();
+  Result<bool> holds = predicate.evaluate(binding);
+  if (!holds)
+    return op->emitError(message) << ": " << holds.error().message;
+  if (!*holds)
+    return op->emitError(message) << ": " << explainFailure(predicate, binding);
+  return mlir::success();
+}
+
+llvm::LogicalResult checkRequirements(mlir::Operation *op, const Binding &binding) {
+  llvm::SmallVector<ir::Requirement> requirements;
+  if (auto shaped = llvm::dyn_cast<ir::ShapeFunctionOpInterface>(op))
+    shaped.collectRequirements(requirements);
+  for (const ir::Requirement &requirement : requirements)
+    if (failed(check(op, binding, requirement.predicate, requirement.message)))
+      return mlir::failure();
+  return mlir::success();
+}
+
+llvm::LogicalResult checkConstraints(ir::GraphOp graph, const Binding &binding) {
+  for (ir::ConstraintAttr constraint : graph.getConstraintList())
+    if (failed(check(graph, binding, constraint.getPredicate(), constraint.getMessage())))
+      return mlir::failure();
+  return mlir::success();
+}
+
 std::string nodeName(mlir::Operation *op) {
   std::string name;
   op->getLoc()->walk([&](mlir::Location location) {

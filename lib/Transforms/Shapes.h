@@ -33,8 +33,14 @@ mlir::RankedTensorType permuted(mlir::RankedTensorType type, llvm::ArrayRef<int6
 /// more bytes than 63 bits count.
 Result<mlir::RankedTensorType> boundType(mlir::RankedTensorType type, const Binding &binding);
 
-/// What a reader needs to see of a predicate that failed: "K is 6, but M + N is 5".
+/// What a reader needs to see of a predicate that failed: "K is 6, but M+N is 5".
 std::string explainFailure(const DimPredicate &predicate, const Binding &binding);
+
+/// Checks what `op` requires of sizes, as far as the binding decides it: an error at
+/// the op that names dims and sizes.
+llvm::LogicalResult checkRequirements(mlir::Operation *op, const Binding &binding);
+/// Checks the graph's constraints in the same way.
+llvm::LogicalResult checkConstraints(ir::GraphOp graph, const Binding &binding);
 
 /// How an op is called in messages: "node 'x'" where its location has a name, else
 /// the op's own name.

@@ -36,43 +36,14 @@ public:
     for (Value input : block.getArguments())
       if (failed(bindResult(graph, input)))
         return failure();
-    for (mlir::Operation &op : block.without_terminator()) {
-      if (failed(checkRequirements(&op)) || failed(syncResults(&op)))
+    for (mlir::Operation &op : block.without_terminator())
+      if (failed(checkRequirements(&op, binding)) || failed(syncResults(&op)))
         return failure();
-    }
     // After the ops', so that a requirement that an op has too is reported where it arises.
-    for (ir::ConstraintAttr constraint : graph.getConstraintList())
-      if (failed(check(graph, constraint.getPredicate(), constraint.getMessage().str())))
-        return failure();
-    return syncSignature();
+    return failure(failed(checkConstraints(graph, binding)) || failed(syncSignature()));
   }
 
 private:
-  LogicalResult check(mlir::Operation *op, const DimPredicate &predicate, const std::string &message) {
-    std::set<std::string> names;
-    predicate.lhs.collectNames(names);
-    predicate.rhs.collectNames(names);
-    // A partial binding: what cannot be told yet is checked by the run that binds the rest.
-    if (llvm::any_of(names, [&](const std::string &name) { return !binding.contains(name); }))
-      return success();
-    Result<bool> holds = predicate.evaluate(binding);
-    if (!holds)
-      return op->emitError(message) << ": " << holds.error().message;
-    if (!*holds)
-      return op->emitError(message) << ": " << explainFailure(predicate, binding);
-    return success();
-  }
-
-  LogicalResult checkRequirements(mlir::Operation *op) {
-    llvm::SmallVector<ir::Requirement> requirements;
-    if (auto shaped = llvm::dyn_cast<ir::ShapeFunctionOpInterface>(op))
-      shaped.collectRequirements(requirements);
-    for (const ir::Requirement &requirement : requirements)
-      if (failed(check(op, requirement.predicate, requirement.message)))
-        return failure();
-    return success();
-  }
-
   mlir::FailureOr<RankedTensorType> bound(mlir::Operation *op, RankedTensorType type) {
     Result<RankedTensorType> result = boundType(type, binding);
     if (!result)

@@ -26,7 +26,7 @@
 // STATIC: error: no dim is named 'B'; no dim has a name
 // PRODUCT: error: {{.*}}a tensor of shape [N, M] is too large for 64 bits
 // BYTES: error: {{.*}}a tensor of shape [N] is too large for 64 bits
-// BELOW: error: {{.*}}axis 0, N - 2, would have size -1
+// BELOW: error: {{.*}}axis 0, N-2, would have size -1
 
 //--- g.mlir
 rlx.graph @main(%x: tensor<?x?xf32, #rlx.dims<[B, S]>>) -> tensor<?x?xf32, #rlx.dims<[B, S]>>

@@ -9,7 +9,7 @@
 // CHECK-SAME: -> tensor<2x16x8xf32, #rlx.dims<[B, S, 8]>>
 // CHECK-SAME: dims = [#rlx.dim<"B", max = 64, bound = 2>, #rlx.dim<"S", multiple = 8, bound = 16>]
 // CHECK: rlx.matmul {{.*}} -> tensor<2x16x8xf32, #rlx.dims<[B, S, 8]>>
-// CHECK: rlx.slice {{.*}} starts [0, S - 1, 0] steps [1, 1, 1] : {{.*}} -> tensor<2x1x8xf32, #rlx.dims<[B, 1, 8]>>
+// CHECK: rlx.slice {{.*}} starts [0, S-1, 0] steps [1, 1, 1] : {{.*}} -> tensor<2x1x8xf32, #rlx.dims<[B, 1, 8]>>
 // PARTIAL-LABEL: rlx.graph @main
 // PARTIAL-SAME: tensor<2x?x4xf32, #rlx.dims<[B, S, 4]>>
 // PARTIAL-SAME: dims = [#rlx.dim<"B", max = 64, bound = 2>, #rlx.dim<"S", multiple = 8>]
@@ -30,7 +30,7 @@ rlx.graph @main(%x: tensor<?x?x4xf32, #rlx.dims<[B, S, 4]>>) -> (tensor<?x?x8xf3
 
 // Sizes of expressions, and names with odd characters.
 // CHECK-LABEL: rlx.graph @expressions
-// CHECK: rlx.concat {{.*}} -> tensor<18xf32, #rlx.dims<[B + S]>>
+// CHECK: rlx.concat {{.*}} -> tensor<18xf32, #rlx.dims<[B+S]>>
 rlx.graph @expressions(%x: tensor<?xf32, #rlx.dims<[B]>>, %y: tensor<?xf32, #rlx.dims<[S]>>)
     -> tensor<?xf32, #rlx.dims<[B + S]>> attributes {dims = [#rlx.dim<"B">, #rlx.dim<"S">]} {
   %0 = rlx.concat %x, %y axis 0 : tensor<?xf32, #rlx.dims<[B]>>, tensor<?xf32, #rlx.dims<[S]>>

@@ -10,16 +10,6 @@ rlx.graph @stays_unknown(%x: tensor<1xf32>) -> tensor<?xf32> {
 
 // -----
 
-// The node's name is used where there is one.
-rlx.graph @names_the_node(%x: tensor<1xf32>) -> tensor<?xf32> {
-  // expected-error @+2 {{node 'expand_7': a dim of the result stays unknown}}
-  // expected-note @+1 {{}}
-  %0 = rlx.broadcast_to %x : tensor<1xf32> -> tensor<?xf32> loc("expand_7")
-  rlx.output %0 : tensor<?xf32>
-}
-
-// -----
-
 // CASES 18: [4, 15] as [7, -1].
 rlx.graph @does_not_divide(%x: tensor<4x15xf32>) -> tensor<?x?xf32> {
   // expected-error @+1 {{60 elements of [4, 15] do not divide into [7, ?]}}

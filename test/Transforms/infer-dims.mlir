@@ -4,10 +4,10 @@
 // CHECK-LABEL: rlx.graph @names_inputs
 // CHECK-SAME: %[[X:.*]]: tensor<?x4xf32, #rlx.dims<[x_0, 4]>>
 // CHECK-SAME: %[[Y:.*]]: tensor<?x4xf32, #rlx.dims<[y_0, 4]>>
-// CHECK-SAME: -> tensor<?x4xf32, #rlx.dims<[x_0 + y_0, 4]>>
+// CHECK-SAME: -> tensor<?x4xf32, #rlx.dims<[x_0+y_0, 4]>>
 // CHECK-SAME: dims = [#rlx.dim<"x_0">, #rlx.dim<"y_0">]
 rlx.graph @names_inputs(%x: tensor<?x4xf32> {rlx.name = "x"}, %y: tensor<?x4xf32> {rlx.name = "y"}) -> tensor<?x4xf32> {
-  // CHECK: rlx.concat %[[X]], %[[Y]] axis 0 : {{.*}} -> tensor<?x4xf32, #rlx.dims<[x_0 + y_0, 4]>>
+  // CHECK: rlx.concat %[[X]], %[[Y]] axis 0 : {{.*}} -> tensor<?x4xf32, #rlx.dims<[x_0+y_0, 4]>>
   %0 = rlx.concat %x, %y axis 0 : tensor<?x4xf32>, tensor<?x4xf32> -> tensor<?x4xf32>
   rlx.output %0 : tensor<?x4xf32>
 }
@@ -57,7 +57,7 @@ rlx.graph @broadcast_keeps_names(%a: tensor<?x4xf32, #rlx.dims<[N, 4]>>, %b: ten
 
 // CASES 18: [S, 4] as [-1, 2] is [2 * S, 2].
 // CHECK-LABEL: rlx.graph @reshape_open
-// CHECK: rlx.reshape {{.*}} -> tensor<?x2xf32, #rlx.dims<[2 * S, 2]>>
+// CHECK: rlx.reshape {{.*}} -> tensor<?x2xf32, #rlx.dims<[2*S, 2]>>
 rlx.graph @reshape_open(%x: tensor<?x4xf32, #rlx.dims<[S, 4]>>) -> tensor<?x2xf32> attributes {dims = [#rlx.dim<"S">]} {
   %0 = rlx.reshape %x : tensor<?x4xf32, #rlx.dims<[S, 4]>> -> tensor<?x2xf32>
   rlx.output %0 : tensor<?x2xf32>
@@ -79,7 +79,7 @@ rlx.graph @reshape_static(%x: tensor<4x15x384xf32>, %y: tensor<2x3x4xf32>, %z: t
 
 // CASES 20: an output stated as K that is N + M is a promise, checked when sizes are bound.
 // CHECK-LABEL: rlx.graph @promise
-// CHECK-SAME: constraints = [#rlx.constraint<"K == M + N", "output 'sum' is stated as K">]
+// CHECK-SAME: constraints = [#rlx.constraint<"K == M+N", "output 'sum' is stated as K">]
 rlx.graph @promise(%x: tensor<?xf32, #rlx.dims<[N]>>, %y: tensor<?xf32, #rlx.dims<[M]>>, %z: tensor<?xf32, #rlx.dims<[K]>>)
     -> (tensor<?xf32, #rlx.dims<[K]>> {rlx.name = "sum"})
     attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">, #rlx.dim<"K">]} {

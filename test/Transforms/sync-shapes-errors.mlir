@@ -1,15 +1,5 @@
 // RUN: rlx-opt %s --rlx-sync-shapes --split-input-file --verify-diagnostics
 
-// Bound inputs whose op has no shape for them: op, dims and sizes.
-rlx.graph @inner(%x: tensor<2x4xf32, #rlx.dims<[2, K]>>, %y: tensor<5x3xf32, #rlx.dims<[L, 3]>>) -> tensor<2x3xf32>
-    attributes {dims = [#rlx.dim<"K", bound = 4>, #rlx.dim<"L", bound = 5>]} {
-  // expected-error @+1 {{K is 4, but L is 5}}
-  %0 = rlx.matmul %x, %y : tensor<2x4xf32, #rlx.dims<[2, K]>>, tensor<5x3xf32, #rlx.dims<[L, 3]>> -> tensor<2x3xf32>
-  rlx.output %0 : tensor<2x3xf32>
-}
-
-// -----
-
 // A size that a requirement excludes, where shapes alone are fine: a slice beyond its input.
 rlx.graph @slice(%x: tensor<3xf32, #rlx.dims<[S]>>) -> tensor<5xf32> attributes {dims = [#rlx.dim<"S", bound = 3>]} {
   // expected-error @+1 {{S}}

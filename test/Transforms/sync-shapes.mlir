@@ -32,11 +32,11 @@ rlx.graph @linear(%x: tensor<?x?x64xf32, #rlx.dims<[B, S, 64]>>) -> tensor<?x?x6
 rlx.graph @concat(%x: tensor<1x?x8xf32, #rlx.dims<[1, P, 8]>>, %y: tensor<1x1x8xf32>, %s: tensor<?xf32, #rlx.dims<[S]>>)
     -> (tensor<1x?x8xf32, #rlx.dims<[1, P + 1, 8]>>, tensor<?xf32, #rlx.dims<[2 * S]>>)
     attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">, #rlx.dim<"B">, #rlx.dim<"S">, #rlx.dim<"P">]} {
-  // CHECK: rlx.concat {{.*}} axis 1 : {{.*}} -> tensor<1x5x8xf32, #rlx.dims<[1, P + 1, 8]>>
+  // CHECK: rlx.concat {{.*}} axis 1 : {{.*}} -> tensor<1x5x8xf32, #rlx.dims<[1, P+1, 8]>>
   %0 = rlx.concat %x, %y axis 1 : tensor<1x?x8xf32, #rlx.dims<[1, P, 8]>>, tensor<1x1x8xf32> -> tensor<1x?x8xf32>
-  // CHECK: rlx.exp {{.*}} -> tensor<1x5x8xf32, #rlx.dims<[1, P + 1, 8]>>
+  // CHECK: rlx.exp {{.*}} -> tensor<1x5x8xf32, #rlx.dims<[1, P+1, 8]>>
   %1 = rlx.exp %0 : tensor<1x?x8xf32> -> tensor<1x?x8xf32>
-  // CHECK: rlx.concat {{.*}} axis 0 : {{.*}} -> tensor<6xf32, #rlx.dims<[2 * S]>>
+  // CHECK: rlx.concat {{.*}} axis 0 : {{.*}} -> tensor<6xf32, #rlx.dims<[2*S]>>
   %2 = rlx.concat %s, %s axis 0 : tensor<?xf32, #rlx.dims<[S]>>, tensor<?xf32, #rlx.dims<[S]>> -> tensor<?xf32>
   rlx.output %1, %2 : tensor<1x?x8xf32>, tensor<?xf32>
 }
@@ -47,7 +47,7 @@ rlx.graph @concat(%x: tensor<1x?x8xf32, #rlx.dims<[1, P, 8]>>, %y: tensor<1x1x8x
 // CHECK-LABEL: rlx.graph @reshape
 rlx.graph @reshape(%x: tensor<?x4xf32, #rlx.dims<[S, 4]>>) -> tensor<?x2xf32, #rlx.dims<[2 * S, 2]>>
     attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">, #rlx.dim<"B">, #rlx.dim<"S">, #rlx.dim<"P">]} {
-  // CHECK: rlx.reshape {{.*}} -> tensor<6x2xf32, #rlx.dims<[2 * S, 2]>>
+  // CHECK: rlx.reshape {{.*}} -> tensor<6x2xf32, #rlx.dims<[2*S, 2]>>
   %0 = rlx.reshape %x : tensor<?x4xf32, #rlx.dims<[S, 4]>> -> tensor<?x2xf32, #rlx.dims<[2 * S, 2]>>
   rlx.output %0 : tensor<?x2xf32, #rlx.dims<[2 * S, 2]>>
 }
