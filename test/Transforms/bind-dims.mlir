@@ -6,7 +6,7 @@
 // CASES 1 and 3: numbers beside names; a binding of B alone leaves S.
 // CHECK-LABEL: rlx.graph @main
 // CHECK-SAME: tensor<2x16x4xf32, #rlx.dims<[B, S, 4]>>
-// CHECK-SAME: -> tensor<2x16x8xf32, #rlx.dims<[B, S, 8]>>
+// CHECK-SAME: -> (tensor<2x16x8xf32, #rlx.dims<[B, S, 8]>>, tensor<2x1x8xf32, #rlx.dims<[B, 1, 8]>>)
 // CHECK-SAME: dims = [#rlx.dim<"B", max = 64, bound = 2>, #rlx.dim<"S", multiple = 8, bound = 16>]
 // CHECK: rlx.matmul {{.*}} -> tensor<2x16x8xf32, #rlx.dims<[B, S, 8]>>
 // CHECK: rlx.slice {{.*}} starts [0, S-1, 0] steps [1, 1, 1] : {{.*}} -> tensor<2x1x8xf32, #rlx.dims<[B, 1, 8]>>
