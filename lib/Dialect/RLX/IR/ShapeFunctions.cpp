@@ -71,6 +71,16 @@ LogicalResult rlx::ir::inferResultTypes(Operation *op, SmallVectorImpl<RankedTen
       binding);
 }
 
+LogicalResult rlx::ir::detail::verifyInferred(Operation *op) {
+  SmallVector<RankedTensorType> inferred;
+  if (failed(inferResultTypes(op, inferred)))
+    return failure();
+  if (areCompatible(Type(inferred.front()), op->getResult(0).getType()))
+    return success();
+  return op->emitOpError() << "has a result of type " << op->getResult(0).getType() << ", but its operands give "
+                           << inferred.front();
+}
+
 LogicalResult rlx::ir::detail::checkAxis(EmitError emit, int64_t axis, size_t rank) {
   if (axis < 0 || axis >= static_cast<int64_t>(rank))
     return emit() << "axis " << axis << " is outside a tensor of rank " << rank;

@@ -26,6 +26,9 @@ mlir::LogicalResult inferTypes(mlir::MLIRContext *context, EmitError emit, mlir:
                                llvm::SmallVectorImpl<mlir::RankedTensorType> &types, ShapeFunction shapes,
                                const Binding *binding);
 
+/// The verifier of every op with inferred types: one error in our words, before MLIR's own check of the same.
+mlir::LogicalResult verifyInferred(mlir::Operation *op);
+
 /// Which element types an elementwise op takes, and gives.
 enum class ElementRule { Any, Number, Integer, Test, Compare, Select };
 mlir::LogicalResult elementwiseShapes(ElementRule rule, EmitError emit, Shapes operands, ShapeResults &results);

@@ -45,7 +45,9 @@ class RLX_InferredOp<string mnemonic, list<Trait> traits = [], bit requires = 0>
     bool $cppClass::isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
       return ::rlx::ir::areCompatible(inferred, actual);
     }
+    ::llvm::LogicalResult $cppClass::verify() { return ::rlx::ir::detail::verifyInferred(*this); }
   }];
+  let hasVerifier = 1;
   let extraClassDefinition = inferredDefinition;
 }
 
