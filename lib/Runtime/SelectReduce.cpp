@@ -1,9 +1,43 @@
 //===- SelectReduce.cpp - reductions --------------------------------------===//
+#include "CheckedMath.h"
 #include "Select.h"
 
 #include <algorithm>
 
 using namespace rlx;
+using data::ExprOp;
+
+namespace {
+/// True when stride[i] = stride[i + 1] * extent[i + 1] whatever the binding is:
+/// seen from the expressions, never from their values. Sees what contiguous
+/// tensors have, which is enough; a "no" costs speed only.
+bool alwaysContiguous(const data::PlanTemplateT &plan, const data::StepT &step, size_t i) {
+  auto number = [&](uint32_t expr) -> std::optional<int64_t> {
+    const data::ExprNode &node = plan.exprs[expr];
+    return node.op() == ExprOp::Constant ? std::optional(node.value()) : std::nullopt;
+  };
+  auto same = [&](uint32_t a, uint32_t b) { return a == b || plan.exprs[a] == plan.exprs[b]; };
+  uint32_t extent = step.iteration[i + 1];
+  return std::all_of(step.inputs.begin(), step.inputs.end(), [&](const std::unique_ptr<data::AccessT> &access) {
+    auto broadcasts = [&](size_t loop) { return loop < access->broadcast.size() && access->broadcast[loop]; };
+    if (access->kind == data::AccessKind::Indexed || i + 1 >= access->strides.size() || broadcasts(i) ||
+        broadcasts(i + 1))
+      return false;
+    uint32_t outer = access->strides[i], inner = access->strides[i + 1];
+    const data::ExprNode &node = plan.exprs[outer];
+    if (number(inner) == 0)
+      return number(outer) == 0;
+    if (number(inner) == 1)
+      return same(outer, extent);
+    if (number(inner) && number(extent)) {
+      int64_t step;
+      return checkedMul(*number(inner), *number(extent), step) && number(outer) == step;
+    }
+    return node.op() == ExprOp::Mul && ((same(node.a(), inner) && same(node.b(), extent)) ||
+                                        (same(node.a(), extent) && same(node.b(), inner)));
+  });
+}
+} // namespace
 
 Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
@@ -75,11 +109,13 @@ Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInst
   output->strides.resize(nest.extents.size(), 0);
   nest.operands.push_back(std::move(*output));
 
-  size_t end = nest.dropUnits(kept, nest.extents.size(), 1);
   // A lane of the result is chosen by the place in the last reduced loop. Were
   // that loop merged by number, the sizes of the kept loops, which strides may
-  // depend on, could change the bits of a row. Merging it is up to whoever wrote
-  // the step and knows the expressions.
+  // depend on, could change the bits of a row: it is merged by expression.
+  if (step.reduce_inner && !nothing)
+    for (size_t i = step.iteration.size() - 1; i-- > kept && alwaysContiguous(reader.plan, step, i);)
+      nest.mergeInto(i);
+  size_t end = nest.dropUnits(kept, nest.extents.size(), 1);
   if (step.reduce_inner)
     end = nest.merge(kept, end - 1) + 1;
   else

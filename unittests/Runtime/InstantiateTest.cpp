@@ -191,20 +191,34 @@ TEST(Instantiate, ReduceInner) {
   Reduction sum(true);
   auto made = sum.at(2, 3, 5);
   ASSERT_OK(made);
-  // The last reduced loop decides the lanes, so it is never merged by number.
-  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 5, /*x*/ 15, 5, 1, /*y*/ 1}));
+  // H and W are contiguous at every size: one reduced loop.
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 15, /*x*/ 15, 1, /*y*/ 1}));
   EXPECT_EQ((*made)->steps[0].tiles, 2);
-  EXPECT_EQ((*made)->kernels[0].reduced, 2);
+  EXPECT_EQ((*made)->kernels[0].reduced, 1);
   EXPECT_EQ((*made)->kernels[0].inputs[0]->inner, InnerMode::Contiguous);
-  // Batch 1: a kept loop stays, and the reduced loops are those of batch 2.
+  // Batch 1: a kept loop stays.
   auto one = sum.at(1, 3, 5);
   ASSERT_OK(one);
-  EXPECT_EQ((*one)->steps[0].integers, (std::vector<int64_t>{1, 3, 5, 15, 5, 1, 1}));
+  EXPECT_EQ((*one)->steps[0].integers, (std::vector<int64_t>{1, 15, 15, 1, 1}));
   EXPECT_EQ((*one)->keys, (*made)->keys);
-  // Unit reduced loops go.
+}
+
+TEST(Instantiate, LanesOfAReductionDoNotDependOnTheBatch) {
+  // x lies as [H,B,W]: H and W are neighbours in memory at batch 1 only, and
+  // merging them there would put other elements into a lane than at batch 2.
+  Reduction sum(true);
+  data::AccessT &access = *sum.p.plan->steps[0]->inputs[0];
+  access.strides = {sum.W, sum.p.mul(sum.B, sum.W), sum.one};
+  auto one = sum.at(1, 3, 5), two = sum.at(2, 3, 5);
+  ASSERT_OK(one);
+  ASSERT_OK(two);
+  EXPECT_EQ((*one)->steps[0].integers, (std::vector<int64_t>{1, 3, 5, /*x*/ 5, 5, 1, /*y*/ 1}));
+  EXPECT_EQ((*two)->steps[0].integers, (std::vector<int64_t>{2, 3, 5, /*x*/ 5, 10, 1, /*y*/ 1}));
+  EXPECT_EQ((*one)->keys, (*two)->keys);
+  // Unit reduced loops go: their own sizes decide that.
   auto flat = sum.at(2, 3, 1);
   ASSERT_OK(flat);
-  EXPECT_EQ((*flat)->steps[0].integers, (std::vector<int64_t>{2, 3, 3, 1, 1}));
+  EXPECT_EQ((*flat)->steps[0].integers, (std::vector<int64_t>{2, 3, 1, 2, 1}));
 }
 
 TEST(Instantiate, ReduceOverNothingStillRuns) {
