@@ -29,6 +29,19 @@ void RLXDialect::registerAttributes() {
 // Size expressions in the assembly
 //===----------------------------------------------------------------------===//
 
+/// Why a text cannot name a dim, or nothing. The same rules as DimExpr's own parser.
+static std::optional<StringRef> badName(StringRef name) {
+  if (name.empty())
+    return "a dim's name is empty";
+  if (!DimExpr::symbol(name).isSymbol())
+    return "a dim's name is too long";
+  if (isUnknown(DimExpr::symbol(name)))
+    return "this name is reserved for unknown dims";
+  if (llvm::any_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7F; }))
+    return "a dim's name has a control character";
+  return std::nullopt;
+}
+
 namespace {
 
 /// Reads the grammar of DimExpr from MLIR's tokens.
@@ -129,14 +142,9 @@ private:
   }
 
   FailureOr<DimExpr> name(StringRef text, SMLoc location) {
-    if (text.empty())
-      return parser.emitError(location, "a dim's name is empty"), failure();
-    DimExpr symbol = DimExpr::symbol(text);
-    if (isUnknown(symbol))
-      return parser.emitError(location, "this name is reserved for unknown dims"), failure();
-    if (!symbol.isSymbol())
-      return parser.emitError(location, "a dim's name is too long"), failure();
-    return symbol;
+    if (std::optional<StringRef> why = badName(text))
+      return parser.emitError(location, *why), failure();
+    return DimExpr::symbol(text);
   }
 
   AsmParser &parser;
@@ -148,13 +156,8 @@ private:
 FailureOr<DimExpr> rlx::ir::parseDimExpr(AsmParser &parser) { return ExprParser(parser).expr(); }
 
 void rlx::ir::printDimExpr(llvm::raw_ostream &os, const DimExpr &expr) {
-  // A control character occurs only inside a quoted name, where MLIR reads it as \XX.
-  for (char c : expr.str()) {
-    if (llvm::isPrint(c) || static_cast<unsigned char>(c) >= 0x80)
-      os << c;
-    else
-      os << '\\' << llvm::hexdigit(static_cast<unsigned char>(c) >> 4) << llvm::hexdigit(c & 15);
-  }
+  // The same text: MLIR reads the escapes of a quoted name as DimExpr writes them.
+  os << expr.str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -210,13 +213,8 @@ LogicalResult DimsAttr::verifyEncoding(ArrayRef<int64_t> shape, Type elementType
 LogicalResult DimDeclAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef name, int64_t min,
                                   int64_t max, int64_t multiple, ArrayRef<int64_t> likely,
                                   std::optional<int64_t> bound) {
-  if (name.empty())
-    return emitError() << "a dim's name is empty";
-  DimExpr symbol = DimExpr::symbol(name);
-  if (!symbol.isSymbol())
-    return emitError() << "a dim's name is too long";
-  if (isUnknown(symbol))
-    return emitError() << "this name is reserved for unknown dims";
+  if (std::optional<StringRef> why = badName(name))
+    return emitError() << *why;
   if (min < 0)
     return emitError() << "dim '" << name << "': min " << min << " is negative";
   if (max < min)
