@@ -178,6 +178,54 @@ struct ComposeTransposes : mlir::OpRewritePattern<ir::TransposeOp> {
   }
 };
 
+/// How many dims of `fine`, from `next` on, multiply to `coarse`; nothing when none do. Advances `next`.
+std::optional<std::pair<size_t, size_t>> takeGroup(llvm::ArrayRef<DimExpr> fine, size_t &next, const DimExpr &coarse) {
+  size_t begin = next;
+  DimExpr product = 1;
+  while (next < fine.size() && (next == begin || product != coarse))
+    product = product * fine[next++];
+  if (product != coarse)
+    return std::nullopt;
+  return std::pair(begin, next);
+}
+
+/// reshape(transpose(reshape(x))) that merges neighbouring dims, moves them as one, and splits them again moves the
+/// dims of x themselves: [B, 12, S, 32] -> [12 B, S, 32] -> [12 B, 32, S] -> [B, 12, 32, S] is one transpose.
+struct TransposeThroughReshapes : mlir::OpRewritePattern<ir::ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  llvm::LogicalResult matchAndRewrite(ir::ReshapeOp op, mlir::PatternRewriter &rewriter) const override {
+    auto transpose = op.getInput().getDefiningOp<ir::TransposeOp>();
+    auto merge = transpose ? transpose.getInput().getDefiningOp<ir::ReshapeOp>() : ir::ReshapeOp();
+    if (!merge)
+      return mlir::failure();
+    std::optional<Dims> fine = dimsOf(merge.getInput().getType()), coarse = dimsOf(merge.getType()),
+                        result = dimsOf(op.getType());
+    if (!fine || !coarse || !result)
+      return mlir::failure();
+    llvm::SmallVector<std::pair<size_t, size_t>> groups;
+    size_t next = 0;
+    for (const DimExpr &dim : *coarse) {
+      std::optional<std::pair<size_t, size_t>> group = takeGroup(*fine, next, dim);
+      if (!group)
+        return mlir::failure();
+      groups.push_back(*group);
+    }
+    if (next != fine->size())
+      return mlir::failure();
+    llvm::SmallVector<int64_t> permutation;
+    Dims moved;
+    for (int64_t axis : transpose.getPermutation())
+      for (size_t dim = groups[axis].first; dim < groups[axis].second; ++dim) {
+        permutation.push_back(dim);
+        moved.push_back((*fine)[dim]);
+      }
+    if (moved != *result)
+      return mlir::failure();
+    rewriter.replaceOpWithNewOp<ir::TransposeOp>(op, op.getType(), merge.getInput(), permutation);
+    return mlir::success();
+  }
+};
+
 struct DropSingleConcat : mlir::OpRewritePattern<ir::ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
   llvm::LogicalResult matchAndRewrite(ir::ConcatOp op, mlir::PatternRewriter &rewriter) const override {
@@ -227,7 +275,7 @@ void addCancelPatterns(mlir::RewritePatternSet &patterns) {
   patterns
       .add<DropIdentity, SquareByProduct, DropTwice<ir::NegOp>, DropTwice<ir::NotOp>, DropSelect,
            DropSameType<ir::ReshapeOp>, DropSameType<ir::BroadcastToOp>, DropSameType<ir::ConvertOp>,
-           SkipInner<ir::ReshapeOp>, SkipInner<ir::BroadcastToOp>, ComposeTransposes, DropSingleConcat,
+           SkipInner<ir::ReshapeOp>, SkipInner<ir::BroadcastToOp>, ComposeTransposes, TransposeThroughReshapes, DropSingleConcat,
            ReadBeforeBroadcast>(patterns.getContext());
 }
 

@@ -441,3 +441,34 @@ rlx.graph @repeats(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %4 = rlx.log %x : tensor<4xf32> -> tensor<4xf32>
   rlx.output %1, %3 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// MiniLM's keys: dims merged, moved as one and split again are one transpose, and join the one before.
+// CHECK-LABEL: rlx.graph @keys
+// CHECK-NEXT: %[[T:.*]] = rlx.transpose %arg0 permutation [0, 2, 3, 1] : {{.*}} -> tensor<?x12x32x?xf32, #rlx.dims<[B, 12, 32, S]>>
+// CHECK-NEXT: rlx.output %[[T]]
+rlx.graph @keys(%x: tensor<?x?x12x32xf32, #rlx.dims<[B, S, 12, 32]>>) -> tensor<?x12x32x?xf32, #rlx.dims<[B, 12, 32, S]>>
+    attributes {dims = [#rlx.dim<"B">, #rlx.dim<"S">]} {
+  %0 = rlx.transpose %x permutation [0, 2, 1, 3] : tensor<?x?x12x32xf32, #rlx.dims<[B, S, 12, 32]>>
+                                                   -> tensor<?x12x?x32xf32, #rlx.dims<[B, 12, S, 32]>>
+  %1 = rlx.reshape %0 : tensor<?x12x?x32xf32, #rlx.dims<[B, 12, S, 32]>> -> tensor<?x?x32xf32, #rlx.dims<[12 * B, S, 32]>>
+  %2 = rlx.transpose %1 permutation [0, 2, 1] : tensor<?x?x32xf32, #rlx.dims<[12 * B, S, 32]>>
+                                                -> tensor<?x32x?xf32, #rlx.dims<[12 * B, 32, S]>>
+  %3 = rlx.reshape %2 : tensor<?x32x?xf32, #rlx.dims<[12 * B, 32, S]>> -> tensor<?x12x32x?xf32, #rlx.dims<[B, 12, 32, S]>>
+  rlx.output %3 : tensor<?x12x32x?xf32, #rlx.dims<[B, 12, 32, S]>>
+}
+
+// -----
+
+// Merged one way and split another is no transpose.
+// CHECK-LABEL: rlx.graph @not_keys
+// CHECK: rlx.reshape
+// CHECK: rlx.transpose
+// CHECK: rlx.reshape
+rlx.graph @not_keys(%x: tensor<2x6x5xf32>) -> tensor<5x6x2xf32> {
+  %0 = rlx.reshape %x : tensor<2x6x5xf32> -> tensor<12x5xf32>
+  %1 = rlx.transpose %0 permutation [1, 0] : tensor<12x5xf32> -> tensor<5x12xf32>
+  %2 = rlx.reshape %1 : tensor<5x12xf32> -> tensor<5x6x2xf32>
+  rlx.output %2 : tensor<5x6x2xf32>
+}
