@@ -165,26 +165,32 @@ def main():
     w = lambda t: mp.erfc(t) / mp.erf(t)
     emit("kErfTail32", *fit(g, w, "0.95", "4.0", 7, 32), 32, "-log(erfc(t)), 0.95 <= t <= 4; error of erf")
 
-    # erfcx(t) = exp(t^2) erfc(t) over (u - k) / (u + k), which makes a half line an interval, times 1 + 2 t, so that it
-    # hardly moves.
+    # erfcx(t) = exp(t^2) erfc(t) over (u - a) / (u + k), which makes a half line an interval, around 0 so that the
+    # polynomial is well conditioned; times 1 + 2 t, so that it hardly moves.
     def erfcx(t):
         return mp.exp(t * t) * mp.erfc(t)
 
-    def fitScaled(k, scale, lo, hi, degree, bits):
-        f = lambda u: (u - k) / (u + k)
+    def fitScaled(a, k, scale, lo, hi, degree, bits):
+        a, k = mpf(a), mpf(k)
+        f = lambda u: (u - a) / (u + k)
 
         def g(v):
-            t = k * (1 + v) / (1 - v) * scale
+            t = (a + k * v) / (1 - v) * scale
             return erfcx(t) * (1 + 2 * t)
 
         return fit(g, lambda v: 1 / g(v), f(mpf(lo)), f(mpf(hi)), degree, bits)
 
     half = 1 / sqrt2
-    emit("kGelu32", *fitScaled(3, half, 0, "14.5", 9, 32), 32,
-         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 3) / (u + 3)), 0 <= u <= 14.5")
-    emit("kGelu64", *fitScaled(4, half, 0, "39", 25, 64), 64,
-         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 4) / (u + 4)), 0 <= u <= 39")
-    emit("kErfcx64", *fitScaled(3, 1, "1.0", "6", 17, 64), 64, "erfcx(t) (1 + 2 t) = R((t - 3) / (t + 3)), 1 <= t <= 6")
+    emit("kGelu32", *fitScaled("2.40625", 3, half, 0, "14.5", 9, 32), 32,
+         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 2.40625) / (u + 3)), 0 <= u <= 14.5")
+    emit("kGelu64", *fitScaled("3.5", 4, half, 0, "39", 25, 64), 64,
+         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 3.5) / (u + 4)), 0 <= u <= 39")
+    emit("kErfcx64", *fitScaled(3, 3, 1, "1.0", "6", 17, 64), 64, "erfcx(t) (1 + 2 t) = R((t - 3) / (t + 3)), 1 <= t <= 6")
+
+    # Phi(x) = 1/2 + x P(z), z = x^2
+    g = nonzero(lambda z: mp.erf(mp.sqrt(z / 2)) / mp.sqrt(z) / 2, 1 / mp.sqrt(2 * mp.pi))
+    for bits, degree, name in ((32, 4, "kPhi32"), (64, 9, "kPhi64")):
+        emit(name, *fit(g, lambda z: mpf(1), 0, mpf("0.75")**2, degree, bits), bits, "Phi(x) = 1/2 + x P(z), z = x^2, |x| <= 0.75")
 
     # sin r = r + r z S(z), cos r = 1 - z/2 + z^2 C(z)
     p4 = mp.pi / 4 * mpf("1.0001")

@@ -61,8 +61,7 @@ public:
   explicit operator bool() const { return memory != nullptr; }
 
   ErrorWord run(const std::vector<const void *> &pointers, const std::vector<int64_t> &integers, int64_t begin,
-                int64_t end) const {
-    ErrorWord word;
+                int64_t end, ErrorWord word = {}) const {
     auto function = reinterpret_cast<KernelFn>(static_cast<char *>(memory) + entry);
     function(const_cast<void *const *>(reinterpret_cast<const void *const *>(pointers.data())), integers.data(), begin,
              end, &word);

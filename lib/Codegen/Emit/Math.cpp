@@ -223,11 +223,11 @@ Value *tanh(Emitter &e, Value *x) {
 
 namespace {
 
-/// exp(-s) erfcx(t) with t = u scale: R((u - k) / (u + k)) / (1 + factor u).
+/// erfcx as R((u - a) / (u + k)) / (1 + factor u).
 template <typename T, size_t N>
-Value *erfcxOver(Lane &l, Value *u, const T (&coefficients)[N], double k, double factor) {
+Value *erfcxOver(Lane &l, Value *u, const T (&coefficients)[N], double a, double k, double factor) {
   IRBuilder<> &b = l.b;
-  Value *w = b.CreateFDiv(b.CreateFSub(u, l.c(u, k)), b.CreateFAdd(u, l.c(u, k)));
+  Value *w = b.CreateFDiv(b.CreateFSub(u, l.c(u, a)), b.CreateFAdd(u, l.c(u, k)));
   return b.CreateFDiv(l.poly(coefficients, w), l.fma(u, l.c(u, factor), l.c(u, 1)));
 }
 
@@ -246,7 +246,7 @@ Value *erf(Emitter &e, Value *x) {
     Value *rest = l.fma(u, u, b.CreateFNeg(square));
     auto [r, n] = l.reduceExp(b.CreateFNeg(square));
     Value *decay = b.CreateFMul(l.expPoly(b.CreateFSub(r, rest)), l.pow2(n));
-    Value *large = b.CreateFSub(l.c(x, 1), b.CreateFMul(decay, erfcxOver(l, u, kErfcx64, 3, 2)));
+    Value *large = b.CreateFSub(l.c(x, 1), b.CreateFMul(decay, erfcxOver(l, u, kErfcx64, 3, 3, 2)));
     return l.select(b.CreateFCmpOLT(t, l.c(x, 1)), small, l.copysign(large, x));
   }
   Value *small = l.fma(x, l.poly(kErf32, z), x);
@@ -282,20 +282,25 @@ Value *gelu(Emitter &e, Value *x) {
     Lane::Reduced reduced = l.reduceExp(b.CreateFMul(square, l.c(x, -0.5)));
     decay = l.expPoly(l.fma(rest, l.c(x, -0.5), reduced.r));
     n = reduced.n;
-    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu64, 4, sqrt2), half));
+    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu64, 3.5, 4, sqrt2), half));
   } else {
     // The square of a float is exact in a double.
     Value *wide = b.CreateFPExt(u, l.f64());
     Lane::Reduced reduced = l.reduceExpWide(b.CreateFMul(b.CreateFMul(wide, wide), l.c(wide, -0.5)));
     decay = l.expPoly(reduced.r);
     n = reduced.n;
-    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu32, 3, sqrt2), half));
+    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu32, 2.40625, 3, sqrt2), half));
   }
   // Phi(-u) itself may be subnormal where x Phi(x) is not, so x comes first there.
   Value *negative = l.scale(b.CreateFMul(l.atLeast(x, l.isDouble(x) ? -39 : -14.5), decay), n);
   Value *positive = b.CreateFMul(x, b.CreateFSub(one, l.scale(decay, n)));
   // -inf gives -0, as the limit; NaN goes the second way.
-  return l.select(b.CreateFCmpOLT(x, zero), negative, positive);
+  Value *large = l.select(b.CreateFCmpOLT(x, zero), negative, positive);
+  // Around zero a polynomial has fewer roundings.
+  Value *z = b.CreateFMul(x, x);
+  Value *p = l.isDouble(x) ? l.poly(kPhi64, z) : l.poly(kPhi32, z);
+  Value *small = b.CreateFMul(x, l.fma(x, p, half));
+  return l.select(b.CreateFCmpOLT(u, l.c(x, 0.75)), small, large);
 }
 
 Value *geluTanh(Emitter &e, Value *x) {

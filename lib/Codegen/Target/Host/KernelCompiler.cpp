@@ -84,12 +84,28 @@ private:
   std::chrono::steady_clock::time_point start;
 };
 
-/// What the code of every family is written for. The kernels would be correct without, but call out.
-Status requireFeatures(const MCSubtargetInfo &subtarget, StringRef target) {
+/// A target that LLVM knows (it would print and go on otherwise), with what the code of every family is written for (the
+/// kernels would be right without, but call out).
+Status checkTarget(const Target &backend, const Triple &triple, const TargetName &name, StringRef target) {
+  auto fail = [&](const Twine &why) {
+    return Error{ErrorCode::Unsupported, ("kernel target '" + target + "' " + why).str()};
+  };
+  std::unique_ptr<MCSubtargetInfo> generic(backend.createMCSubtargetInfo(triple, "", ""));
+  if (!generic->isCPUStringValid(name.cpu))
+    return fail("names a cpu that LLVM does not know");
+  SmallVector<StringRef, 16> features;
+  StringRef(name.features).split(features, ',', -1, /*KeepEmpty=*/false);
+  for (StringRef feature : features) {
+    bool known = (feature.starts_with("+") || feature.starts_with("-")) &&
+                 llvm::any_of(generic->getAllProcessorFeatures(),
+                              [&](const SubtargetFeatureKV &each) { return feature.drop_front() == each.Key; });
+    if (!known)
+      return fail("names the feature '" + feature + "', which LLVM does not know");
+  }
+  std::unique_ptr<MCSubtargetInfo> subtarget(backend.createMCSubtargetInfo(triple, name.cpu, name.features));
   for (const char *feature : {"+avx2", "+fma", "+f16c", "+bmi2"})
-    if (!subtarget.checkFeatures(feature))
-      return Error{ErrorCode::Unsupported,
-                   "kernel target '" + target.str() + "' lacks " + (feature + 1) + "; rlx needs x86-64-v3 or later"};
+    if (!subtarget->checkFeatures(feature))
+      return fail(Twine("lacks ") + (feature + 1) + "; rlx needs x86-64-v3 or later");
   return Status::ok();
 }
 
@@ -174,6 +190,8 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
   const Target *backend = TargetRegistry::lookupTarget(triple, message);
   if (!backend)
     return Error{ErrorCode::Internal, "no x86-64 code generator: " + message};
+  if (Status known = checkTarget(*backend, triple, *name, spec.target); !known)
+    return known.takeError();
   TargetOptions targetOptions;
   targetOptions.FunctionSections = true;
   targetOptions.UniqueSectionNames = true;
@@ -184,8 +202,6 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
                                                                       CodeGenOptLevel::Less));
   if (!machine)
     return Error{ErrorCode::Internal, "no machine for kernel target '" + spec.target + "'"};
-  if (Status has = requireFeatures(*machine->getMCSubtargetInfo(), spec.target); !has)
-    return has.takeError();
 
   LLVMContext context;
   Module module("rlx", context);

@@ -1,0 +1,716 @@
+//===- LoopsTest.cpp - loop nests, gathers, scatters, reductions, scans ---===//
+#include "KernelRunner.h"
+
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+using namespace rlx;
+using namespace rlx::test;
+using data::Combine;
+using data::Family;
+using data::KernelSpecT;
+using data::ReduceKind;
+
+namespace {
+
+std::vector<float> ramp(size_t n, float scale = 1) {
+  std::vector<float> out(n);
+  for (size_t i = 0; i < n; ++i)
+    out[i] = (static_cast<float>(i % 251) - 100) * scale;
+  return out;
+}
+
+class OnTarget : public testing::TestWithParam<std::string> {
+protected:
+  std::unique_ptr<Kernel> compile(KernelSpecT spec) {
+    spec.target = GetParam();
+    auto kernel = std::make_unique<Kernel>(std::move(spec));
+    EXPECT_TRUE(*kernel) << kernel->error;
+    return kernel;
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Loops
+//===----------------------------------------------------------------------===//
+
+class LoopsTest : public OnTarget {};
+
+TEST_P(LoopsTest, TailsTouchNothingElse) {
+  for (ElementType type : {ElementType::I1, ElementType::I8, ElementType::I16, ElementType::F16, ElementType::F32, ElementType::F64}) {
+    KernelSpecT spec = elementwise({type}, {}, type);
+    spec.results = {0};
+    auto kernel = compile(std::move(spec));
+    size_t size = static_cast<size_t>(elementBytes(type));
+    for (size_t n = 1; n <= 70; ++n) {
+      std::vector<uint8_t> in(n * size), out(n * size + 64, 0xab);
+      for (size_t i = 0; i < in.size(); ++i)
+        in[i] = type == ElementType::I1 ? i & 1 : static_cast<uint8_t>(i * 7 + 1);
+      // The input ends with the allocation, so that a read beyond it is seen by sanitizers and page guards.
+      kernel->run({in.data(), out.data() + 32}, {static_cast<int64_t>(n), 1, 1}, 0, 1);
+      EXPECT_TRUE(std::equal(in.begin(), in.end(), out.begin() + 32)) << elementTypeName(type) << " " << n;
+      for (size_t i = 0; i < 32; ++i) {
+        EXPECT_EQ(out[i], 0xab);
+        EXPECT_EQ(out[out.size() - 32 + i], 0xab) << elementTypeName(type) << " " << n;
+      }
+    }
+  }
+}
+
+TEST_P(LoopsTest, BlocksOfOneLoop) {
+  auto kernel = compile(elementwise({ElementType::F32}, {instr(Opcode::Add, ElementType::F32, 0, 0)}, ElementType::F32));
+  int64_t n = 2 * kLoopsBlock + 5;
+  std::vector<float> x = ramp(static_cast<size_t>(n)), out(static_cast<size_t>(n), -1);
+  kernel->run({x.data(), out.data()}, {n, 1, 1}, 1, 2);
+  for (int64_t i = 0; i < n; ++i)
+    EXPECT_EQ(out[static_cast<size_t>(i)], i >= kLoopsBlock && i < 2 * kLoopsBlock ? 2 * x[static_cast<size_t>(i)] : -1);
+  kernel->run({x.data(), out.data()}, {n, 1, 1}, 2, 3);
+  EXPECT_EQ(out[static_cast<size_t>(n - 1)], 2 * x[static_cast<size_t>(n - 1)]);
+  EXPECT_EQ(out[0], -1);
+}
+
+TEST_P(LoopsTest, StridesAndBroadcasts) {
+  // out[i][j][k] = a[j][k] (transposed in memory) + b[i] + c[k]
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 3;
+  spec.inputs.push_back(access(ElementType::F32, InnerMode::Strided));
+  spec.inputs.push_back(access(ElementType::F32, InnerMode::Splat));
+  spec.inputs.push_back(access(ElementType::F32));
+  spec.outputs.push_back(access(ElementType::F32));
+  spec.program = {instr(Opcode::Add, ElementType::F32, 0, 1), instr(Opcode::Add, ElementType::F32, 3, 2)};
+  spec.results = {4};
+  auto kernel = compile(std::move(spec));
+  for (int64_t I : {1, 2, 3})
+    for (int64_t J : {1, 2, 5})
+      for (int64_t K : {1, 2, 7, 8, 9, 16, 19}) {
+        std::vector<float> a = ramp(static_cast<size_t>(J * K)), b = ramp(static_cast<size_t>(I), 3), c = ramp(static_cast<size_t>(K), 0.5f);
+        std::vector<float> out(static_cast<size_t>(I * J * K), NAN);
+        std::vector<int64_t> integers = {I, J, K, 0, 1, J, 1, 0, 0, 0, 0, 1, J * K, K, 1};
+        // In two calls: tiles are rows.
+        int64_t middle = I * J / 2;
+        kernel->run({a.data(), b.data(), c.data(), out.data()}, integers, 0, middle);
+        kernel->run({a.data(), b.data(), c.data(), out.data()}, integers, middle, I * J);
+        for (int64_t i = 0; i < I; ++i)
+          for (int64_t j = 0; j < J; ++j)
+            for (int64_t k = 0; k < K; ++k)
+              ASSERT_EQ(out[static_cast<size_t>((i * J + j) * K + k)],
+                        a[static_cast<size_t>(k * J + j)] + b[static_cast<size_t>(i)] + c[static_cast<size_t>(k)]);
+      }
+}
+
+TEST_P(LoopsTest, StridedOutputAndNegativeStride) {
+  for (ElementType type : {ElementType::I8, ElementType::I16, ElementType::I32, ElementType::I64}) {
+    KernelSpecT spec = elementwise({type}, {}, type);
+    spec.inputs[0]->inner = InnerMode::Strided;
+    spec.outputs[0]->inner = InnerMode::Strided;
+    spec.results = {0};
+    auto kernel = compile(std::move(spec));
+    size_t size = static_cast<size_t>(elementBytes(type));
+    for (size_t n : {1, 5, 8, 31, 32, 33, 50}) {
+      std::vector<uint8_t> in(n * size), out(3 * n * size, 0xee);
+      for (size_t i = 0; i < in.size(); ++i)
+        in[i] = static_cast<uint8_t>(i * 11);
+      // Reversed, to every third element.
+      kernel->run({in.data() + (n - 1) * size, out.data()}, {static_cast<int64_t>(n), -1, 3}, 0, 1);
+      for (size_t i = 0; i < n; ++i) {
+        EXPECT_EQ(memcmp(&out[3 * i * size], &in[(n - 1 - i) * size], size), 0);
+        EXPECT_EQ(out[(3 * i + 1) * size], 0xee);
+      }
+    }
+  }
+}
+
+TEST_P(LoopsTest, Iota) {
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 2;
+  spec.inputs.push_back(access(ElementType::I64, InnerMode::Strided, AccessKind::Iota));
+  spec.inputs.push_back(access(ElementType::I64, InnerMode::Splat, AccessKind::Iota));
+  spec.inputs.push_back(access(ElementType::I64, InnerMode::Contiguous, AccessKind::Iota));
+  for (int k = 0; k < 3; ++k)
+    spec.outputs.push_back(access(ElementType::I64));
+  spec.results = {0, 1, 2};
+  auto kernel = compile(std::move(spec));
+  for (int64_t n : {1, 7, 8, 20}) {
+    std::vector<int64_t> x(static_cast<size_t>(3 * n)), y = x, z = x;
+    kernel->run({nullptr, nullptr, nullptr, x.data(), y.data(), z.data()},
+                {3, n, 100, 10, -2, 5, 7, 0, 1, n, 1, n, 1, n, 1, n, 1}, 0, 3);
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        size_t at = static_cast<size_t>(i * n + j);
+        EXPECT_EQ(x[at], 100 + 10 * i - 2 * j);
+        EXPECT_EQ(y[at], 5 + 7 * i);
+        EXPECT_EQ(z[at], 1 + n * i + j);
+      }
+  }
+}
+
+/// out[i][j] = table[index[i]][j]: the index stands still along the row.
+TEST_P(LoopsTest, GatherRows) {
+  for (ElementType indexType : {ElementType::I32, ElementType::I64}) {
+    KernelSpecT spec;
+    spec.family = Family::Loops;
+    spec.rank = 2;
+    spec.inputs.push_back(indexed(ElementType::F32, InnerMode::Contiguous, indexType, {InnerMode::Splat}));
+    spec.outputs.push_back(access(ElementType::F32));
+    spec.results = {0};
+    auto kernel = compile(std::move(spec));
+    for (int64_t width : {1, 3, 8, 21}) {
+      std::vector<float> table = ramp(static_cast<size_t>(3 * width));
+      auto run = [&](std::vector<int64_t> indices, ErrorWord &error) {
+        int64_t rows = static_cast<int64_t>(indices.size());
+        std::vector<float> out(static_cast<size_t>(rows * width), -7);
+        std::vector<int32_t> narrow(indices.begin(), indices.end());
+        const void *index = indexType == ElementType::I32 ? static_cast<const void *>(narrow.data()) : indices.data();
+        error = kernel->run({table.data(), index, out.data()}, {rows, width, 0, 1, 1, 0, 3, width, width, 1}, 0, rows);
+        return out;
+      };
+      ErrorWord error;
+      std::vector<float> out = run({0, -1}, error);
+      EXPECT_EQ(error.kind, ErrorKind::None);
+      for (int64_t j = 0; j < width; ++j) {
+        EXPECT_EQ(out[static_cast<size_t>(j)], table[static_cast<size_t>(j)]);
+        EXPECT_EQ(out[static_cast<size_t>(width + j)], table[static_cast<size_t>(2 * width + j)]);
+      }
+      for (int64_t bad : {int64_t(3), int64_t(-4), indexType == ElementType::I32 ? int64_t(INT32_MIN) : INT64_MIN,
+                          indexType == ElementType::I32 ? int64_t(INT32_MAX) : INT64_MAX}) {
+        out = run({1, bad}, error);
+        EXPECT_EQ(error.kind, ErrorKind::IndexOutOfRange);
+        EXPECT_EQ(error.operand, 0);
+        EXPECT_EQ(error.element, width);
+        EXPECT_EQ(error.value, bad);
+        EXPECT_EQ(error.extent, 3);
+        EXPECT_EQ(out[static_cast<size_t>(width)], -7);
+      }
+    }
+  }
+}
+
+/// out[i] = data[i][index[i]]: the index moves along the row.
+TEST_P(LoopsTest, GatherElements) {
+  for (ElementType type : {ElementType::I8, ElementType::F32, ElementType::F64})
+    for (ElementType indexType : {ElementType::I32, ElementType::I64})
+      for (InnerMode indexMode : {InnerMode::Contiguous, InnerMode::Strided}) {
+        KernelSpecT spec;
+        spec.family = Family::Loops;
+        spec.rank = 1;
+        spec.inputs.push_back(indexed(type, InnerMode::Strided, indexType, {indexMode}));
+        spec.outputs.push_back(access(type));
+        spec.results = {0};
+        auto kernel = compile(std::move(spec));
+        size_t size = static_cast<size_t>(elementBytes(type));
+        int64_t step = indexMode == InnerMode::Strided ? 2 : 1, extent = 5;
+        for (int64_t n : {1, 7, 8, 9, 32, 35}) {
+          std::vector<uint8_t> data(static_cast<size_t>(n * extent) * size), out(static_cast<size_t>(n) * size);
+          for (size_t i = 0; i < data.size(); ++i)
+            data[i] = static_cast<uint8_t>(i * 13);
+          std::vector<int64_t> index(static_cast<size_t>(n * step), 99);
+          for (int64_t i = 0; i < n; ++i)
+            index[static_cast<size_t>(i * step)] = (i * 3) % (2 * extent) - extent;
+          auto run = [&] {
+            std::vector<int32_t> narrow(index.begin(), index.end());
+            const void *at = indexType == ElementType::I32 ? static_cast<const void *>(narrow.data()) : index.data();
+            return kernel->run({data.data(), at, out.data()}, {n, extent, step, extent, 1, 1}, 0, 1);
+          };
+          EXPECT_EQ(run().kind, ErrorKind::None);
+          for (int64_t i = 0; i < n; ++i) {
+            int64_t k = index[static_cast<size_t>(i * step)];
+            k += k < 0 ? extent : 0;
+            EXPECT_EQ(memcmp(&out[static_cast<size_t>(i) * size], &data[static_cast<size_t>(i * extent + k) * size], size), 0);
+          }
+          for (int64_t bad : {int64_t(0), n / 2, n - 1}) {
+            int64_t old = std::exchange(index[static_cast<size_t>(bad * step)], extent);
+            ErrorWord error = run();
+            EXPECT_EQ(error.kind, ErrorKind::IndexOutOfRange);
+            EXPECT_EQ(error.element, bad);
+            EXPECT_EQ(error.value, extent);
+            EXPECT_EQ(error.extent, extent);
+            index[static_cast<size_t>(bad * step)] = old;
+          }
+        }
+      }
+}
+
+TEST_P(LoopsTest, GatherFromNothing) {
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 1;
+  spec.inputs.push_back(indexed(ElementType::F32, InnerMode::Splat, ElementType::I64, {InnerMode::Contiguous}));
+  spec.outputs.push_back(access(ElementType::F32));
+  spec.results = {0};
+  auto kernel = compile(std::move(spec));
+  std::vector<int64_t> index(9, 0);
+  std::vector<float> out(9, 5);
+  // The table has no element: its pointer is not to be followed.
+  ErrorWord error = kernel->run({nullptr, index.data(), out.data()}, {9, 0, 1, 0, 1, 1}, 0, 1);
+  EXPECT_EQ(error.kind, ErrorKind::IndexOutOfRange);
+  EXPECT_EQ(error.extent, 0);
+}
+
+/// Scatter along axis 0, elements of a row side by side: vectors.
+TEST_P(LoopsTest, ScatterRows) {
+  for (Combine combine : {Combine::Assign, Combine::Add, Combine::Mul, Combine::Max, Combine::Min})
+    for (ElementType type : {ElementType::F32, ElementType::I32}) {
+      KernelSpecT spec;
+      spec.family = Family::Loops;
+      spec.rank = 2;
+      spec.inputs.push_back(access(type));
+      spec.outputs.push_back(indexed(type, InnerMode::Contiguous, ElementType::I64, {InnerMode::Splat}));
+      spec.results = {0};
+      spec.combine = combine;
+      auto kernel = compile(std::move(spec));
+      for (int64_t width : {1, 5, 8, 13, 24}) {
+        std::vector<int64_t> index = {2, 0, 2, -1, 0}; // collisions
+        std::vector<double> want(static_cast<size_t>(4 * width));
+        std::vector<int32_t> updates(static_cast<size_t>(5 * width)), out(want.size());
+        for (size_t i = 0; i < updates.size(); ++i)
+          updates[i] = static_cast<int32_t>(i * 7 % 23) - 9;
+        for (size_t i = 0; i < out.size(); ++i)
+          want[i] = out[i] = static_cast<int32_t>(i % 5);
+        for (int64_t r = 0; r < 5; ++r)
+          for (int64_t j = 0; j < width; ++j) {
+            int64_t row = index[static_cast<size_t>(r)] < 0 ? index[static_cast<size_t>(r)] + 4 : index[static_cast<size_t>(r)];
+            double u = updates[static_cast<size_t>(r * width + j)];
+            double &w = want[static_cast<size_t>(row * width + j)];
+            w = combine == Combine::Assign ? u : combine == Combine::Add ? w + u : combine == Combine::Mul ? w * u
+                : combine == Combine::Max ? std::max(w, u) : std::min(w, u);
+          }
+        std::vector<float> updatesF(updates.begin(), updates.end()), outF(out.begin(), out.end());
+        bool isFloat = type == ElementType::F32;
+        const void *from = isFloat ? static_cast<const void *>(updatesF.data()) : updates.data();
+        const void *to = isFloat ? static_cast<const void *>(outF.data()) : out.data();
+        std::vector<int64_t> integers = {5, width, width, 1, 0, 1, 1, 0, 4, width};
+        EXPECT_EQ(kernel->run({from, to, index.data()}, integers, 0, 1).kind, ErrorKind::None);
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_EQ(isFloat ? outF[i] : out[i], want[i]) << data::EnumNameCombine(combine) << " " << width << " " << i;
+        index[3] = 4;
+        ErrorWord error = kernel->run({from, to, index.data()}, integers, 0, 1);
+        EXPECT_EQ(error.kind, ErrorKind::IndexOutOfRange);
+        EXPECT_EQ(error.operand, 1); // outputs count on
+        EXPECT_EQ(error.element, 3 * width);
+      }
+    }
+}
+
+/// Two index operands that move along the row; the last update wins, in row-major order.
+TEST_P(LoopsTest, ScatterElements) {
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 1;
+  spec.inputs.push_back(access(ElementType::I32));
+  spec.outputs.push_back(indexed(ElementType::I32, InnerMode::Splat, ElementType::I32, {InnerMode::Contiguous, InnerMode::Contiguous}));
+  spec.results = {0};
+  auto kernel = compile(std::move(spec));
+  std::vector<int32_t> updates(20), rows(20), columns(20), out(12, -1), want(12, -1);
+  for (int i = 0; i < 20; ++i) {
+    updates[static_cast<size_t>(i)] = 100 + i;
+    rows[static_cast<size_t>(i)] = i * 5 % 3;
+    columns[static_cast<size_t>(i)] = i % 4 - 4;
+    want[static_cast<size_t>(i * 5 % 3 * 4 + i % 4)] = 100 + i;
+  }
+  std::vector<int64_t> integers = {20, 1, 0, 1, 3, 4, 1, 4, 1};
+  EXPECT_EQ(kernel->run({updates.data(), out.data(), rows.data(), columns.data()}, integers, 0, 1).kind, ErrorKind::None);
+  EXPECT_EQ(out, want);
+}
+
+/// CASE 60: a row's bits are those it has alone, whatever its length's place in blocks and tiles.
+TEST_P(LoopsTest, SameBitsAlone) {
+  auto kernel = compile(elementwise({ElementType::F32}, {instr(Opcode::Gelu, ElementType::F32, 0), instr(Opcode::Exp, ElementType::F32, 1)}, ElementType::F32));
+  std::vector<float> x = ramp(77, 0.037f), whole = apply<float>(*kernel, {x.data()}, 77);
+  for (size_t i = 0; i < 77; ++i) {
+    std::vector<float> one = apply<float>(*kernel, {&x[i]}, 1);
+    EXPECT_EQ(bitCast<uint32_t>(one[0]), bitCast<uint32_t>(whole[i]));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Reduce
+//===----------------------------------------------------------------------===//
+
+class ReduceTest : public OnTarget {};
+
+KernelSpecT reduction(ElementType type, ReduceKind kind, bool inner, unsigned kept, unsigned reduced, ElementType accumulator) {
+  KernelSpecT spec;
+  spec.family = Family::Reduce;
+  spec.rank = static_cast<uint8_t>(kept + reduced);
+  spec.reduced = static_cast<uint8_t>(reduced);
+  spec.reduce = kind;
+  spec.reduce_inner = inner;
+  spec.accumulator = accumulator;
+  spec.inputs.push_back(access(type));
+  spec.outputs.push_back(access(type));
+  spec.results = {0};
+  spec.epilogue_result = 0;
+  return spec;
+}
+
+constexpr ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min};
+
+/// Every length 0..70 along the row, and across columns, integers and floats that are exact.
+TEST_P(ReduceTest, Values) {
+  for (ReduceKind kind : kKinds)
+    for (bool inner : {true, false}) {
+      auto ints = compile(reduction(ElementType::I32, kind, inner, 1, 1, ElementType::I32));
+      auto floats = compile(reduction(ElementType::F32, kind, inner, 1, 1, ElementType::F32));
+      for (int64_t length = 0; length <= 70; ++length)
+        for (int64_t results : {1, 3, 8, 11}) {
+          std::vector<int32_t> x(static_cast<size_t>(length * results)), out(static_cast<size_t>(results), 77);
+          for (size_t i = 0; i < x.size(); ++i)
+            x[i] = kind == ReduceKind::Prod ? (i % 7 == 3 ? -2 : 1) : static_cast<int32_t>(i * 37 % 101) - 50;
+          std::vector<float> xf(x.begin(), x.end()), outf(static_cast<size_t>(results), 77);
+          // inner: x[result][element]; else x[element][result].
+          std::vector<int64_t> integers = {results, length, inner ? length : 1, inner ? 1 : results, 1};
+          int64_t tiles = inner ? results : 1;
+          ints->run({x.data(), out.data()}, integers, 0, tiles);
+          floats->run({xf.data(), outf.data()}, integers, 0, tiles);
+          for (int64_t r = 0; r < results; ++r) {
+            int64_t sum = 0, product = 1, high = INT32_MIN, low = INT32_MAX;
+            for (int64_t k = 0; k < length; ++k) {
+              int64_t v = x[static_cast<size_t>(inner ? r * length + k : k * results + r)];
+              sum += v;
+              product *= v;
+              high = std::max(high, v);
+              low = std::min(low, v);
+            }
+            int64_t want = kind == ReduceKind::Sum ? sum : kind == ReduceKind::Prod ? product : kind == ReduceKind::Max ? high : low;
+            double wantFloat = static_cast<double>(want);
+            if (length == 0 && kind == ReduceKind::Max)
+              wantFloat = -INFINITY;
+            if (length == 0 && kind == ReduceKind::Min)
+              wantFloat = INFINITY;
+            ASSERT_EQ(out[static_cast<size_t>(r)], want) << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
+            ASSERT_EQ(outf[static_cast<size_t>(r)], wantFloat) << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
+          }
+        }
+    }
+}
+
+/// CASE 47: a NaN at any place of any length gives NaN; max(+0, -0) is +0.
+TEST_P(ReduceTest, NaNAtEachPlace) {
+  for (ReduceKind kind : {ReduceKind::Max, ReduceKind::Min, ReduceKind::Sum})
+    for (bool inner : {true, false}) {
+      auto kernel = compile(reduction(ElementType::F32, kind, inner, 1, 1, ElementType::F32));
+      for (int64_t length = 1; length <= 70; length += length < 34 ? 1 : 9)
+        for (int64_t place = 0; place < length; ++place) {
+          std::vector<float> x(static_cast<size_t>(length), 42);
+          x[static_cast<size_t>(place)] = NAN;
+          float out = 0;
+          kernel->run({x.data(), &out}, {1, length, inner ? length : 1, 1, 1}, 0, 1);
+          ASSERT_TRUE(std::isnan(out)) << length << " " << place;
+        }
+      if (kind == ReduceKind::Sum)
+        continue;
+      for (int64_t length : {2, 9, 40})
+        for (int64_t place = 0; place < length; ++place) {
+          bool max = kind == ReduceKind::Max;
+          std::vector<float> x(static_cast<size_t>(length), max ? -0.0f : 0.0f);
+          x[static_cast<size_t>(place)] = max ? 0.0f : -0.0f;
+          float out = 1;
+          kernel->run({x.data(), &out}, {1, length, inner ? length : 1, 1, 1}, 0, 1);
+          EXPECT_EQ(bitCast<uint32_t>(out), max ? 0u : 0x80000000u);
+        }
+    }
+  auto kernel = compile(reduction(ElementType::F32, ReduceKind::Max, true, 1, 1, ElementType::F32));
+  std::vector<float> x = {NAN, NAN, NAN, 42};
+  float out = 0;
+  kernel->run({x.data(), &out}, {1, 4, 4, 1, 1}, 0, 1);
+  EXPECT_TRUE(std::isnan(out));
+}
+
+/// CASE 49, and mean as a sum with an epilogue.
+TEST_P(ReduceTest, MeanAndEmpty) {
+  for (bool inner : {true, false}) {
+    KernelSpecT spec = reduction(ElementType::F32, ReduceKind::Sum, inner, 1, 2, ElementType::F32);
+    spec.epilogue = {instr(Opcode::Div, ElementType::F32, 0, 1)};
+    spec.epilogue_result = 2;
+    auto kernel = compile(std::move(spec));
+    std::vector<float> x = ramp(3 * 5 * 40), out(3);
+    for (int64_t a : {0, 1, 5})
+      for (int64_t b : {0, 1, 40}) {
+        int64_t count = a * b;
+        // x[result][a][b], or x[a][b][result].
+        std::vector<int64_t> integers = inner ? std::vector<int64_t>{3, a, b, count, b, 1, 1} : std::vector<int64_t>{3, a, b, 1, b * 3, 3, 1};
+        kernel->run({x.data(), out.data()}, integers, 0, inner ? 3 : 1);
+        for (int64_t r = 0; r < 3; ++r) {
+          double sum = 0;
+          for (int64_t k = 0; k < count; ++k)
+            sum += x[static_cast<size_t>(inner ? r * count + k : k * 3 + r)];
+          if (count == 0)
+            EXPECT_TRUE(std::isnan(out[static_cast<size_t>(r)]));
+          else
+            EXPECT_NEAR(out[static_cast<size_t>(r)], sum / static_cast<double>(count), 1e-4);
+        }
+      }
+  }
+}
+
+TEST_P(ReduceTest, EveryTypeAndIdentity) {
+  struct {
+    ElementType type, accumulator;
+  } pairs[] = {{ElementType::I8, ElementType::I8},   {ElementType::I64, ElementType::I64}, {ElementType::U8, ElementType::U8},
+               {ElementType::U64, ElementType::U64}, {ElementType::F16, ElementType::F32}, {ElementType::BF16, ElementType::F32},
+               {ElementType::F64, ElementType::F64}};
+  for (auto [type, accumulator] : pairs)
+    for (ReduceKind kind : kKinds) {
+      KernelSpecT spec = reduction(type, kind, true, 1, 1, accumulator);
+      auto kernel = compile(std::move(spec));
+      // Of ones: 37 summed, 1 otherwise; and of nothing.
+      size_t size = static_cast<size_t>(elementBytes(type));
+      uint64_t one = type == ElementType::F16 ? 0x3c00 : type == ElementType::BF16 ? 0x3f80 : type == ElementType::F64 ? 0x3ff0000000000000 : 1;
+      uint64_t thirtySeven = type == ElementType::F16 ? 0x50a0 : type == ElementType::BF16 ? 0x4214 : type == ElementType::F64 ? bitCast<uint64_t>(37.0) : 37;
+      std::vector<uint8_t> x(37 * size);
+      for (size_t i = 0; i < 37; ++i)
+        memcpy(&x[i * size], &one, size);
+      uint64_t out = 0;
+      kernel->run({x.data(), &out}, {1, 37, 37, 1, 1}, 0, 1);
+      EXPECT_EQ(out, kind == ReduceKind::Sum ? thirtySeven : one) << elementTypeName(type) << data::EnumNameReduceKind(kind);
+      out = 0;
+      kernel->run({x.data(), &out}, {1, 0, 0, 1, 1}, 0, 1);
+      bool isFloat = isFloatType(type), isUnsigned = isUnsignedType(type);
+      uint64_t infinity = type == ElementType::F16 ? 0x7c00 : type == ElementType::BF16 ? 0x7f80 : 0x7ff0000000000000;
+      uint64_t sign = uint64_t(1) << (size * 8 - 1), all = size == 8 ? ~uint64_t(0) : (uint64_t(1) << (size * 8)) - 1;
+      uint64_t lowest = isFloat ? infinity | sign : isUnsigned ? 0 : sign, highest = isFloat ? infinity : isUnsigned ? all : sign - 1;
+      uint64_t want[] = {0, one, lowest, highest};
+      EXPECT_EQ(out, want[static_cast<int>(kind)]) << elementTypeName(type) << data::EnumNameReduceKind(kind);
+    }
+  // Booleans: any and all.
+  auto any = compile(reduction(ElementType::I1, ReduceKind::Max, true, 1, 1, ElementType::I1));
+  auto all = compile(reduction(ElementType::I1, ReduceKind::Min, true, 1, 1, ElementType::I1));
+  for (int64_t n : {0, 1, 31, 32, 33, 70})
+    for (int64_t place = -1; place < n; place += 10) {
+      std::vector<uint8_t> x(static_cast<size_t>(n)), y(static_cast<size_t>(n), 1);
+      if (place >= 0) {
+        x[static_cast<size_t>(place)] = 1;
+        y[static_cast<size_t>(place)] = 0;
+      }
+      uint8_t out = 9;
+      any->run({x.data(), &out}, {1, n, n, 1, 1}, 0, 1);
+      EXPECT_EQ(out, place >= 0);
+      all->run({y.data(), &out}, {1, n, n, 1, 1}, 0, 1);
+      EXPECT_EQ(out, place < 0);
+    }
+}
+
+/// The order of a row's sum is the contract's: lane i mod 32, then halves. Computed here by hand.
+TEST_P(ReduceTest, OrderOfTheSum) {
+  auto kernel = compile(reduction(ElementType::F32, ReduceKind::Sum, true, 1, 1, ElementType::F32));
+  KernelSpecT large = reduction(ElementType::F32, ReduceKind::Sum, true, 1, 1, ElementType::F32);
+  for (int k = 0; k < 6; ++k) // long enough to leave the short schedule; changes nothing
+    large.program.push_back(instr(Opcode::Max, ElementType::F32, static_cast<unsigned>(k), static_cast<unsigned>(k)));
+  large.results = {6};
+  auto same = compile(std::move(large));
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (int64_t n : {1, 5, 8, 31, 32, 33, 64, 100, 384, 391}) {
+    std::vector<float> x(static_cast<size_t>(n));
+    for (float &v : x)
+      v = normal(random);
+    std::array<float, 32> lanes = {};
+    for (int64_t i = 0; i < n; ++i)
+      lanes[static_cast<size_t>(i % 32)] += x[static_cast<size_t>(i)];
+    for (size_t half = 16; half; half /= 2)
+      for (size_t l = 0; l < half; ++l)
+        lanes[l] += lanes[l + half];
+    for (const auto &k : {kernel.get(), same.get()}) {
+      float out = 0;
+      k->run({x.data(), &out}, {1, n, n, 1, 1}, 0, 1);
+      EXPECT_EQ(bitCast<uint32_t>(out), bitCast<uint32_t>(lanes[0])) << n;
+    }
+  }
+  // Across columns: each result in order.
+  auto across = compile(reduction(ElementType::F32, ReduceKind::Sum, false, 1, 1, ElementType::F32));
+  for (int64_t columns : {1, 7, 8, 13}) {
+    std::vector<float> x(static_cast<size_t>(50 * columns)), out(static_cast<size_t>(columns));
+    for (float &v : x)
+      v = normal(random);
+    across->run({x.data(), out.data()}, {columns, 50, 1, columns, 1}, 0, 1);
+    for (int64_t c = 0; c < columns; ++c) {
+      float sum = 0;
+      for (int64_t k = 0; k < 50; ++k)
+        sum += x[static_cast<size_t>(k * columns + c)];
+      EXPECT_EQ(bitCast<uint32_t>(out[static_cast<size_t>(c)]), bitCast<uint32_t>(sum));
+    }
+  }
+}
+
+TEST_P(ReduceTest, ProgramErrorsNameTheElement) {
+  for (bool inner : {true, false}) {
+    KernelSpecT spec = reduction(ElementType::I32, ReduceKind::Sum, inner, 1, 1, ElementType::I32);
+    spec.inputs.push_back(access(ElementType::I32));
+    spec.program = {instr(Opcode::Div, ElementType::I32, 0, 1)};
+    spec.results = {2};
+    auto kernel = compile(std::move(spec));
+    int64_t results = 11, length = 37;
+    for (int64_t badResult : {0, 4, 10})
+      for (int64_t badPlace : {0, 20, 36}) {
+        std::vector<int32_t> x(static_cast<size_t>(results * length), 6), y(x.size(), 3), out(11);
+        std::vector<int64_t> integers = {results, length};
+        for (int k = 0; k < 2; ++k) {
+          integers.push_back(inner ? length : 1);
+          integers.push_back(inner ? 1 : results);
+        }
+        integers.push_back(1);
+        EXPECT_EQ(kernel->run({x.data(), y.data(), out.data()}, integers, 0, inner ? results : 1).kind, ErrorKind::None);
+        EXPECT_EQ(out, std::vector<int32_t>(11, 74));
+        y[static_cast<size_t>(inner ? badResult * length + badPlace : badPlace * results + badResult)] = 0;
+        ErrorWord error = kernel->run({x.data(), y.data(), out.data()}, integers, 0, inner ? results : 1);
+        EXPECT_EQ(error.kind, ErrorKind::DivisionByZero);
+        EXPECT_EQ(error.element, badResult * length + badPlace) << inner;
+      }
+  }
+}
+
+/// CASE 60: rows have the bits they have alone.
+TEST_P(ReduceTest, SameBitsAlone) {
+  for (bool inner : {true, false}) {
+    KernelSpecT spec = reduction(ElementType::F32, ReduceKind::Sum, inner, 2, 1, ElementType::F32);
+    spec.program = {instr(Opcode::Exp, ElementType::F32, 0)};
+    spec.results = {1};
+    auto kernel = compile(std::move(spec));
+    int64_t A = 3, B = 13, L = 45;
+    std::vector<float> x = ramp(static_cast<size_t>(A * B * L), 0.013f), whole(static_cast<size_t>(A * B)), alone(whole.size());
+    std::vector<int64_t> strides = inner ? std::vector<int64_t>{B * L, L, 1} : std::vector<int64_t>{B * L, 1, B};
+    kernel->run({x.data(), whole.data()}, {A, B, L, strides[0], strides[1], strides[2], B, 1}, 0, inner ? A * B : A);
+    for (int64_t a = 0; a < A; ++a)
+      for (int64_t b = 0; b < B; ++b)
+        kernel->run({&x[static_cast<size_t>(a * strides[0] + b * strides[1])], &alone[static_cast<size_t>(a * B + b)]},
+                    {1, 1, L, strides[0], strides[1], strides[2], B, 1}, 0, 1);
+    EXPECT_EQ(memcmp(whole.data(), alone.data(), whole.size() * 4), 0) << inner;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Scan
+//===----------------------------------------------------------------------===//
+
+class ScanTest : public OnTarget {};
+
+TEST_P(ScanTest, CumulativeSums) {
+  for (bool exclusive : {false, true})
+    for (bool reverse : {false, true}) {
+      KernelSpecT spec;
+      spec.family = Family::Scan;
+      spec.rank = 1;
+      spec.inputs.push_back(access(ElementType::I32));
+      spec.outputs.push_back(access(ElementType::I32));
+      spec.accumulator = ElementType::I32;
+      spec.exclusive = exclusive;
+      spec.reverse = reverse;
+      auto kernel = compile(std::move(spec));
+      for (int64_t n : {0, 1, 5, 19}) {
+        std::vector<int32_t> x(static_cast<size_t>(2 * n)), out(x.size(), 99);
+        std::iota(x.begin(), x.end(), -3);
+        kernel->run({x.data(), out.data()}, {2, n, n, 1, n, 1}, 0, 2);
+        for (int64_t r = 0; r < 2; ++r)
+          for (int64_t i = 0; i < n; ++i) {
+            int32_t want = 0;
+            for (int64_t k = 0; k < n; ++k)
+              if (reverse ? (exclusive ? k > i : k >= i) : (exclusive ? k < i : k <= i))
+                want += x[static_cast<size_t>(r * n + k)];
+            EXPECT_EQ(out[static_cast<size_t>(r * n + i)], want);
+          }
+      }
+    }
+}
+
+TEST_P(ScanTest, NarrowFloatsSumInF32) {
+  KernelSpecT spec;
+  spec.family = Family::Scan;
+  spec.rank = 1;
+  spec.inputs.push_back(access(ElementType::F16, InnerMode::Strided));
+  spec.outputs.push_back(access(ElementType::F16));
+  auto kernel = compile(std::move(spec));
+  // 2048 + 1 + 1: in f16 steps the ones would be lost.
+  uint16_t x[] = {0x6800, 0, 0x3c00, 0, 0x3c00, 0}, out[3] = {};
+  kernel->run({x, out}, {1, 3, 0, 2, 0, 1}, 0, 1);
+  EXPECT_EQ(out[0], 0x6800);
+  EXPECT_EQ(out[1], 0x6800);
+  EXPECT_EQ(out[2], 0x6801);
+}
+
+auto name = [](const auto &info) { return info.param == hostTarget() ? "Host" : "V3"; };
+INSTANTIATE_TEST_SUITE_P(All, LoopsTest, testing::ValuesIn(targets()), name);
+INSTANTIATE_TEST_SUITE_P(All, ReduceTest, testing::ValuesIn(targets()), name);
+INSTANTIATE_TEST_SUITE_P(All, ScanTest, testing::ValuesIn(targets()), name);
+
+//===----------------------------------------------------------------------===//
+// Specs
+//===----------------------------------------------------------------------===//
+
+TEST(KernelSpecTest, EqualSpecsGiveEqualImages) {
+  auto make = [] {
+    KernelSpecT spec = elementwise({ElementType::F32}, {instr(Opcode::Sin, ElementType::F32, 0)}, ElementType::F32);
+    spec.target = hostTarget();
+    spec.revision = kEmitterRevision;
+    return compileKernel(spec);
+  };
+  Result<data::KernelImageT> a = make(), b = make();
+  ASSERT_TRUE(a) << a.error().message;
+  EXPECT_EQ(a->code, b->code);
+  EXPECT_EQ(a->spec, b->spec);
+  EXPECT_EQ(a->entry, b->entry);
+}
+
+TEST(KernelSpecTest, BadSpecsAreErrors) {
+  auto expect = [](KernelSpecT spec, const char *words) {
+    if (spec.target.empty())
+      spec.target = hostTarget();
+    if (spec.revision == 0)
+      spec.revision = kEmitterRevision;
+    Result<data::KernelImageT> image = compileKernel(spec);
+    ASSERT_FALSE(image);
+    EXPECT_NE(image.error().message.find(words), std::string::npos) << image.error().message;
+  };
+  auto good = [] { return elementwise({ElementType::F32}, {instr(Opcode::Neg, ElementType::F32, 0)}, ElementType::F32); };
+  KernelSpecT spec = good();
+  spec.target = "aarch64:generic:";
+  expect(std::move(spec), "aarch64");
+  spec = good();
+  spec.target = "x86_64:x86-64:";
+  expect(std::move(spec), "avx2");
+  spec = good();
+  spec.target = "x86_64:no-such-cpu:+avx2";
+  expect(std::move(spec), "names a cpu");
+  spec = good();
+  spec.target = "x86_64:x86-64-v3:+frobnicate";
+  expect(std::move(spec), "frobnicate");
+  spec = good();
+  spec.revision = 77;
+  expect(std::move(spec), "revision 77");
+  spec = good();
+  spec.program[0] = instr(Opcode::Neg, ElementType::F32, 1);
+  expect(std::move(spec), "no earlier value");
+  spec = good();
+  spec.program[0] = instr(Opcode::Not, ElementType::F32, 0);
+  expect(std::move(spec), "does not take");
+  spec = good();
+  spec.program[0] = instr(static_cast<Opcode>(200), ElementType::F32, 0);
+  expect(std::move(spec), "unknown opcode");
+  spec = good();
+  spec.results = {9};
+  expect(std::move(spec), "result 9");
+  spec = good();
+  spec.rank = 0;
+  expect(std::move(spec), "no loop");
+  spec = good();
+  spec.outputs.clear();
+  expect(std::move(spec), "no output");
+  spec = good();
+  spec.inputs[0].reset();
+  expect(std::move(spec), "missing");
+  spec = good();
+  spec.inputs[0]->kind = AccessKind::Indexed;
+  expect(std::move(spec), "indexed by 0");
+  spec = good();
+  spec.combine = Combine::Add;
+  expect(std::move(spec), "indexed output");
+  spec = reduction(ElementType::F16, ReduceKind::Sum, true, 1, 1, ElementType::F16);
+  expect(std::move(spec), "f16");
+  spec = reduction(ElementType::F32, ReduceKind::Sum, true, 0, 1, ElementType::F32);
+  expect(std::move(spec), "kept loop");
+}
+
+} // namespace
