@@ -77,7 +77,8 @@ def run_python(build: pathlib.Path):
     result = unittest.TestResult()
     suite.run(result)
     bad = result.failures + result.errors
-    failed = len(bad) + len(result.unexpectedSuccesses)
+    # A test may fail in several of its parts: it counts once.
+    failed = len({id(getattr(test, "test_case", test)) for test, _ in bad}) + len(result.unexpectedSuccesses)
     skipped = len(result.skipped)
     passed = max(0, result.testsRun - failed - skipped)
     text = [f"{test}\n{trace}" for test, trace in bad]
