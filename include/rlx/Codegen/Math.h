@@ -8,15 +8,16 @@
 //
 //             f32    f64
 //   exp       1.1    1.1
-//   log       0.9    1.0
-//   tanh      1.9    2.0
-//   erf       1.2    1.5
-//   sigmoid   2.0    2.0
-//   gelu      2.5    4     x/2 (1 + erf(x / sqrt 2)), relative, down to its subnormal results
-//   gelu tanh 2.5    4     relative to the formula in exact arithmetic
-//   sin, cos  0.6    1.0   every finite argument
-//   pow       0.6    2.0
-//   mod, rem  exact
+//   log       0.9    0.8
+//   tanh      1.3    1.4
+//   erf       1.1    0.9
+//   sigmoid   1.9    1.9
+//   gelu      1.8    2.2   x/2 (1 + erf(x / sqrt 2)), relative; below -0.75: 4.4, down to the subnormal results
+//   gelu tanh 2.8    3.0   relative to the formula in exact arithmetic
+//   sin, cos  0.51   0.9   every finite argument
+//   pow       0.51   1.2
+//   rem       exact
+//   mod       0.5          exact, but where a remainder of the other sign is moved by one divisor
 //
 //===----------------------------------------------------------------------===//
 #ifndef RLX_CODEGEN_MATH_H
