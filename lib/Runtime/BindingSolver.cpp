@@ -17,6 +17,9 @@ namespace {
 
 constexpr int64_t kUnknown = -1;
 
+/// Solving takes a turn per dim at worst; no graph has this many.
+constexpr size_t kMaxDims = 1024;
+
 /// One axis of an input or output.
 struct Axis {
   enum class Kind : uint8_t { Fixed, Dim, Other };
@@ -65,8 +68,10 @@ bool acceptsType(data::ElementType wanted, data::ElementType given) {
 std::optional<int> direction(const DimExpr &e) {
   using K = DimExpr::Kind;
   switch (e.kind()) {
-  case K::Constant: return 0;
-  case K::Symbol: return 1;
+  case K::Constant:
+    return 0;
+  case K::Symbol:
+    return 1;
   case K::Product: {
     int sign = 1;
     for (const DimExpr &factor : e.operands()) {
@@ -80,12 +85,14 @@ std::optional<int> direction(const DimExpr &e) {
     }
     return sign;
   }
-  case K::Broadcast: return std::nullopt;
+  case K::Broadcast:
+    return std::nullopt;
   case K::FloorDiv:
     if (auto divisor = e.operands()[1].constant(); divisor && *divisor > 0)
       return direction(e.operands()[0]);
     return std::nullopt;
-  default: break;
+  default:
+    break;
   }
   int result = 0; // Sum, Min, Max: as their operands, if these agree
   for (const DimExpr &operand : e.operands()) {
@@ -160,8 +167,7 @@ Solution solveOne(const DimExpr &e, int64_t value, const std::string &name, cons
     auto candidate = lo <= hi ? firstMultiple(lo) : std::nullopt;
     if (!candidate || *candidate > hi)
       return {Solution::Kind::None};
-    return hi - *candidate >= dim.multiple ? Solution{Solution::Kind::Many}
-                                           : Solution{Solution::Kind::One, *candidate};
+    return hi - *candidate >= dim.multiple ? Solution{Solution::Kind::Many} : Solution{Solution::Kind::One, *candidate};
   }
   // Neither rises nor falls, as far as we see: try every size there may be.
   if (dim.max == INT64_MAX || (dim.max - dim.min) / dim.multiple > kMaxTried)
@@ -188,12 +194,11 @@ struct BindingSolver::Program {
   std::vector<std::string> names;
   std::vector<Dim> dims;
   std::vector<Slot> inputs, outputs;
-  std::map<std::string, uint32_t, std::less<>> inputIndex, outputIndex, dimIndex;
+  DimIndex inputIndex, outputIndex, dimIndex;
   std::vector<Constraint> constraints;
 
   static Result<std::vector<Slot>> makeSlots(const std::vector<std::unique_ptr<data::TensorSpecT>> &specs,
-                                             const char *what, const std::vector<std::string> &names,
-                                             std::map<std::string, uint32_t, std::less<>> &index);
+                                             const char *what, const DimIndex &dims, DimIndex &index);
 
   //===--- numbers only -------------------------------------------------------===//
 
@@ -260,7 +265,7 @@ struct BindingSolver::Program {
     }
     uint64_t seen = 0;
     auto slotOf = [&](size_t position, const std::string &name, const std::vector<Slot> &slots,
-                      const std::map<std::string, uint32_t, std::less<>> &index) -> const Slot * {
+                      const DimIndex &index) -> const Slot * {
       uint32_t number = static_cast<uint32_t>(position);
       if (position >= slots.size() || slots[position].name != name) {
         auto it = index.find(name);
@@ -340,8 +345,9 @@ namespace {
 /// not tell.
 class Search {
 public:
-  Search(const std::vector<std::string> &names, const std::vector<Dim> &dims, std::span<int64_t> sizes)
-      : names(names), dims(dims), sizes(sizes), origins(dims.size()), sources(dims.size()) {
+  Search(const std::vector<std::string> &names, const DimIndex &index, const std::vector<Dim> &dims,
+         std::span<int64_t> sizes)
+      : names(names), index(index), dims(dims), sizes(sizes), origins(dims.size()), sources(dims.size()) {
     std::fill(sizes.begin(), sizes.end(), kUnknown);
   }
 
@@ -350,6 +356,7 @@ public:
     std::optional<size_t> axis; // else: the number of elements
     int64_t value;
     bool shapeKnown = false; // Count: each axis has an equation of its own
+    bool done = false;       // every name in it is known, and it holds
   };
   std::vector<Equation> equations;
 
@@ -371,9 +378,10 @@ public:
   Status run() {
     do {
       changed = false;
-      for (const Equation &equation : equations)
-        if (Status s = equation.axis ? axis(equation) : count(equation); !s)
-          return s;
+      for (Equation &equation : equations)
+        if (!equation.done)
+          if (Status s = equation.axis ? axis(equation) : count(equation); !s)
+            return s;
     } while (changed);
     return {};
   }
@@ -405,10 +413,10 @@ public:
     std::string fix = "; give its size explicitly";
     if (!best)
       return invalid(ErrorCode::Unsolvable, "dim '" + name + "' occurs in no input" + fix);
-    std::string where =
-        best->axis ? best->slot->axisTitle(*best->axis) + " = " + best->slot->shape[*best->axis].expr.str() + " = " +
-                         std::to_string(best->value)
-                   : best->slot->title() + " " + best->slot->text + " with " + elementsText(best->value);
+    std::string where = best->axis
+                            ? best->slot->axisTitle(*best->axis) + " = " + best->slot->shape[*best->axis].expr.str() +
+                                  " = " + std::to_string(best->value)
+                            : best->slot->title() + " " + best->slot->text + " with " + elementsText(best->value);
     if (others.size() > 1) {
       std::string list;
       for (const std::string &other : others)
@@ -428,9 +436,7 @@ private:
     return text;
   }
 
-  size_t dimOf(const std::string &name) const {
-    return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-  }
+  size_t dimOf(const std::string &name) const { return index.find(name)->second; }
 
   /// The value of an expression without names.
   static Result<int64_t> valueOf(const DimExpr &e, const std::string &title) {
@@ -440,15 +446,17 @@ private:
     return value;
   }
 
-  Status axis(const Equation &equation) {
+  Status axis(Equation &equation) {
     const Axis &axis = equation.slot->shape[*equation.axis];
     std::string title = equation.slot->axisTitle(*equation.axis);
     std::string is = title + " is " + std::to_string(equation.value);
     if (axis.kind == Axis::Kind::Fixed)
       return axis.value == equation.value ? Status::ok()
                                           : Status(argument(is + ", must be " + std::to_string(axis.value)));
-    if (axis.kind == Axis::Kind::Dim)
+    if (axis.kind == Axis::Kind::Dim) {
+      equation.done = true;
       return assign(axis.dim, equation.value, is, title);
+    }
     DimExpr rest = axis.expr.substitute(known);
     std::set<std::string> open;
     rest.collectNames(open);
@@ -458,6 +466,7 @@ private:
       Result<int64_t> value = valueOf(rest, title);
       if (!value)
         return value.takeError();
+      equation.done = true;
       if (*value == equation.value)
         return {};
       std::string names = knownText(axis.expr);
@@ -495,7 +504,7 @@ private:
     return result;
   }
 
-  Status count(const Equation &equation) {
+  Status count(Equation &equation) {
     const Slot &slot = *equation.slot;
     // Of a known shape every axis has been looked at.
     if (equation.shapeKnown)
@@ -537,6 +546,7 @@ private:
     }
     std::set<std::string> unknown = namesOf(open);
     if (unknown.empty() && open.isConstant()) {
+      equation.done = true;
       if (product == equation.value)
         return {};
       // One name in all: solve without what is known of it, for the message.
@@ -548,8 +558,8 @@ private:
       return argument(has + ", its shape " + context + " needs " + needs);
     }
     if (equation.value % product != 0) {
-      std::string needs = product == big ? "more than 64 bits can count"
-                                         : std::to_string(static_cast<uint64_t>(product));
+      std::string needs =
+          product == big ? "more than 64 bits can count" : std::to_string(static_cast<uint64_t>(product));
       std::string text = has + ", not a multiple of " + needs + ": shape " + context;
       if (unknown.size() == 1)
         text = "dim '" + *unknown.begin() + "': " + text;
@@ -586,6 +596,7 @@ private:
   }
 
   const std::vector<std::string> &names;
+  const DimIndex &index;
   const std::vector<Dim> &dims;
   std::span<int64_t> sizes;
   std::vector<std::string> origins, sources; // by dim
@@ -597,7 +608,7 @@ private:
 
 Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std::span<const OutputBuffer> buffers,
                                         const Binding &binding, std::span<int64_t> sizes) const {
-  Search search(names, dims, sizes);
+  Search search(names, dimIndex, dims, sizes);
   for (const auto &[name, size] : binding) {
     auto it = dimIndex.find(name);
     if (it == dimIndex.end())
@@ -610,9 +621,8 @@ Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std:
   }
 
   // Who is who.
-  auto match = [](const std::string &name, const std::vector<Slot> &slots,
-                  const std::map<std::string, uint32_t, std::less<>> &index, std::vector<bool> &seen,
-                  const char *what) -> Result<const Slot *> {
+  auto match = [](const std::string &name, const std::vector<Slot> &slots, const DimIndex &index,
+                  std::vector<bool> &seen, const char *what) -> Result<const Slot *> {
     auto it = index.find(name);
     if (it == index.end()) {
       std::string text = std::string("no ") + what + " is named '" + name + "'";
@@ -650,12 +660,12 @@ Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std:
     if (!tensor.isFlat) {
       if (tensor.shape.size() != slot.shape.size())
         return argument(slot.title() + " has shape " + shapeString(tensor.shape) + " of rank " +
-                        std::to_string(tensor.shape.size()) + ", must have rank " +
-                        std::to_string(slot.shape.size()) + ": " + slot.text);
+                        std::to_string(tensor.shape.size()) + ", must have rank " + std::to_string(slot.shape.size()) +
+                        ": " + slot.text);
       for (size_t k = 0; k < tensor.shape.size(); ++k) {
         if (tensor.shape[k] < 0)
-          return invalid(ErrorCode::OutOfRange, slot.axisTitle(k) + " is " + std::to_string(tensor.shape[k]) +
-                                                    ": sizes cannot be negative");
+          return invalid(ErrorCode::OutOfRange,
+                         slot.axisTitle(k) + " is " + std::to_string(tensor.shape[k]) + ": sizes cannot be negative");
         search.equations.push_back({&slot, k, tensor.shape[k]});
       }
       auto wanted = elementCount(tensor.shape);
@@ -714,8 +724,7 @@ Status BindingSolver::Program::checkAll(std::span<const int64_t> sizes, std::spa
   for (const Constraint &constraint : constraints) {
     Result<bool> holds = constraint.predicate.evaluate(binding);
     if (!holds)
-      return Error{holds.error().code,
-                   "constraint '" + constraint.predicate.str() + "': " + holds.error().message};
+      return Error{holds.error().code, "constraint '" + constraint.predicate.str() + "': " + holds.error().message};
     if (!*holds)
       return argument((constraint.message.empty() ? "" : constraint.message + ": ") +
                       describeFailure(constraint.predicate, binding));
@@ -742,8 +751,7 @@ Status BindingSolver::Program::checkAll(std::span<const int64_t> sizes, std::spa
 
 Result<std::vector<Slot>>
 BindingSolver::Program::makeSlots(const std::vector<std::unique_ptr<data::TensorSpecT>> &specs, const char *what,
-                                  const std::vector<std::string> &names,
-                                  std::map<std::string, uint32_t, std::less<>> &index) {
+                                  const DimIndex &dims, DimIndex &index) {
   std::vector<Slot> slots;
   for (const auto &spec : specs) {
     if (!spec || elementBytes(spec->type) == 0)
@@ -754,7 +762,7 @@ BindingSolver::Program::makeSlots(const std::vector<std::unique_ptr<data::Tensor
       Result<DimExpr> expr = DimExpr::parse(text);
       if (!expr)
         return invalid(ErrorCode::InvalidModel, slot.axisTitle(slot.shape.size()) + ": " + expr.error().message);
-      Result<DimProgram> program = DimProgram::compile(*expr, names);
+      Result<DimProgram> program = DimProgram::compile(*expr, dims);
       if (!program)
         return invalid(ErrorCode::InvalidModel, slot.axisTitle(slot.shape.size()) + ": " + program.error().message);
       axis.expr = std::move(*expr);
@@ -762,13 +770,13 @@ BindingSolver::Program::makeSlots(const std::vector<std::unique_ptr<data::Tensor
       axis.kind = Axis::Kind::Other;
       if (auto value = axis.expr.constant()) {
         if (*value < 0)
-          return invalid(ErrorCode::InvalidModel, slot.axisTitle(slot.shape.size()) + " is " + text +
-                                                      ": sizes cannot be negative");
+          return invalid(ErrorCode::InvalidModel,
+                         slot.axisTitle(slot.shape.size()) + " is " + text + ": sizes cannot be negative");
         axis.kind = Axis::Kind::Fixed;
         axis.value = *value;
       } else if (axis.expr.isSymbol()) {
         axis.kind = Axis::Kind::Dim;
-        axis.dim = static_cast<uint32_t>(std::find(names.begin(), names.end(), axis.expr.name()) - names.begin());
+        axis.dim = dims.find(axis.expr.name())->second;
       }
       slot.text += (slot.shape.empty() ? "" : ",") + axis.expr.str();
       slot.shape.push_back(std::move(axis));
@@ -796,6 +804,8 @@ Result<BindingSolver> BindingSolver::create(const data::ModelSignatureT &signatu
           return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
         }))
       return bad("the name of a dim is too long or has control characters");
+    if (program->names.size() == kMaxDims)
+      return bad("more than " + std::to_string(kMaxDims) + " dims");
     if (dim->min < 0 || dim->min > dim->max || dim->multiple < 1)
       return bad("dim '" + dim->name + "' has no size in [" + std::to_string(dim->min) + ", " +
                  std::to_string(dim->max) + "] with multiple " + std::to_string(dim->multiple));
@@ -804,11 +814,11 @@ Result<BindingSolver> BindingSolver::create(const data::ModelSignatureT &signatu
     program->names.push_back(dim->name);
     program->dims.push_back({dim->min, dim->max, dim->multiple});
   }
-  auto inputs = Program::makeSlots(signature.inputs, "input", program->names, program->inputIndex);
+  auto inputs = Program::makeSlots(signature.inputs, "input", program->dimIndex, program->inputIndex);
   if (!inputs)
     return inputs.takeError();
   program->inputs = std::move(*inputs);
-  auto outputs = Program::makeSlots(signature.outputs, "output", program->names, program->outputIndex);
+  auto outputs = Program::makeSlots(signature.outputs, "output", program->dimIndex, program->outputIndex);
   if (!outputs)
     return outputs.takeError();
   program->outputs = std::move(*outputs);
@@ -822,7 +832,7 @@ Result<BindingSolver> BindingSolver::create(const data::ModelSignatureT &signatu
       return bad((lhs ? rhs : lhs).error().message);
     DimPredicate predicate{static_cast<DimPredicate::Kind>(constraint->predicate->kind), std::move(*lhs),
                            std::move(*rhs)};
-    Result<PredicateProgram> compiled = PredicateProgram::compile(predicate, program->names);
+    Result<PredicateProgram> compiled = PredicateProgram::compile(predicate, program->dimIndex);
     if (!compiled)
       return bad(compiled.error().message);
     program->constraints.push_back({std::move(predicate), std::move(*compiled), constraint->message});

@@ -8,14 +8,18 @@ using namespace rlx;
 
 Error rlx::dimOutcomeError(DimOutcome outcome) {
   switch (outcome) {
-  case DimOutcome::DivisionByZero: return {ErrorCode::OutOfRange, "size arithmetic divides by zero"};
-  case DimOutcome::NotBroadcastable: return {ErrorCode::InvalidArgument, "sizes do not broadcast"};
-  case DimOutcome::BadDivisor: return {ErrorCode::OutOfRange, "a multiple of 0 or less is asked for"};
-  default: return {ErrorCode::OutOfRange, "size arithmetic overflows 64 bits"};
+  case DimOutcome::DivisionByZero:
+    return {ErrorCode::OutOfRange, "size arithmetic divides by zero"};
+  case DimOutcome::NotBroadcastable:
+    return {ErrorCode::InvalidArgument, "sizes do not broadcast"};
+  case DimOutcome::BadDivisor:
+    return {ErrorCode::OutOfRange, "a multiple of 0 or less is asked for"};
+  default:
+    return {ErrorCode::OutOfRange, "size arithmetic overflows 64 bits"};
   }
 }
 
-Result<DimProgram> DimProgram::compile(const DimExpr &expr, std::span<const std::string> dims) {
+Result<DimProgram> DimProgram::compile(const DimExpr &expr, const DimIndex &dims) {
   DimProgram program;
   if (Status s = program.append(expr, dims, 1); !s)
     return s.takeError();
@@ -23,7 +27,7 @@ Result<DimProgram> DimProgram::compile(const DimExpr &expr, std::span<const std:
 }
 
 /// `depth`: places of the stack in use once the value is there.
-Status DimProgram::append(const DimExpr &expr, std::span<const std::string> dims, size_t depth) {
+Status DimProgram::append(const DimExpr &expr, const DimIndex &dims, size_t depth) {
   using K = DimExpr::Kind;
   // Two places per level of nesting: kMaxDepth keeps this within the stack.
   static_assert(kStack > 2 * DimExpr::kMaxDepth + 2);
@@ -32,24 +36,38 @@ Status DimProgram::append(const DimExpr &expr, std::span<const std::string> dims
   if (depth >= kStack)
     return Error{ErrorCode::OutOfRange, "size expression nested too deeply"};
   switch (expr.kind()) {
-  case K::Constant: code.push_back({Op::Constant, 0, *expr.constant()}); return {};
+  case K::Constant:
+    code.push_back({Op::Constant, 0, *expr.constant()});
+    return {};
   case K::Symbol: {
-    auto it = std::find(dims.begin(), dims.end(), expr.name());
+    auto it = dims.find(expr.name());
     if (it == dims.end())
       return Error{ErrorCode::InvalidModel, "no dim is named '" + std::string(expr.name()) + "'"};
-    code.push_back({Op::Dim, static_cast<uint32_t>(it - dims.begin()), 0});
+    code.push_back({Op::Dim, it->second, 0});
     return {};
   }
-  default: break;
+  default:
+    break;
   }
   Op op = Op::Add;
   switch (expr.kind()) {
-  case K::Product: op = Op::Mul; break;
-  case K::FloorDiv: op = Op::FloorDiv; break;
-  case K::Min: op = Op::Min; break;
-  case K::Max: op = Op::Max; break;
-  case K::Broadcast: op = Op::Broadcast; break;
-  default: break;
+  case K::Product:
+    op = Op::Mul;
+    break;
+  case K::FloorDiv:
+    op = Op::FloorDiv;
+    break;
+  case K::Min:
+    op = Op::Min;
+    break;
+  case K::Max:
+    op = Op::Max;
+    break;
+  case K::Broadcast:
+    op = Op::Broadcast;
+    break;
+  default:
+    break;
   }
   bool first = true;
   for (const DimExpr &operand : expr.operands()) {
@@ -94,8 +112,12 @@ DimOutcome DimProgram::evaluate(std::span<const int64_t> sizes, int64_t &result)
       a = a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
       break;
     }
-    case Op::Min: a = std::min(a, b); break;
-    case Op::Max: a = std::max(a, b); break;
+    case Op::Min:
+      a = std::min(a, b);
+      break;
+    case Op::Max:
+      a = std::max(a, b);
+      break;
     default:
       if (a != b && a != 1 && b != 1)
         return DimOutcome::NotBroadcastable;
@@ -107,7 +129,7 @@ DimOutcome DimProgram::evaluate(std::span<const int64_t> sizes, int64_t &result)
   return DimOutcome::Ok;
 }
 
-Result<PredicateProgram> PredicateProgram::compile(const DimPredicate &predicate, std::span<const std::string> dims) {
+Result<PredicateProgram> PredicateProgram::compile(const DimPredicate &predicate, const DimIndex &dims) {
   PredicateProgram program;
   program.kind = predicate.kind;
   Result<DimProgram> lhs = DimProgram::compile(predicate.lhs, dims);
@@ -129,16 +151,26 @@ DimOutcome PredicateProgram::evaluate(std::span<const int64_t> sizes, bool &resu
     return outcome;
   using K = DimPredicate::Kind;
   switch (kind) {
-  case K::Equal: result = a == b; break;
-  case K::NotEqual: result = a != b; break;
-  case K::LessEqual: result = a <= b; break;
-  case K::Less: result = a < b; break;
+  case K::Equal:
+    result = a == b;
+    break;
+  case K::NotEqual:
+    result = a != b;
+    break;
+  case K::LessEqual:
+    result = a <= b;
+    break;
+  case K::Less:
+    result = a < b;
+    break;
   case K::Divisible:
     if (b <= 0)
       return DimOutcome::BadDivisor;
     result = a % b == 0;
     break;
-  case K::Broadcastable: result = a == b || a == 1 || b == 1; break;
+  case K::Broadcastable:
+    result = a == b || a == 1 || b == 1;
+    break;
   }
   return DimOutcome::Ok;
 }

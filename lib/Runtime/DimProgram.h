@@ -6,11 +6,15 @@
 #include "rlx/Support/Result.h"
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace rlx {
+
+/// Number of a dim by its name.
+using DimIndex = std::map<std::string, uint32_t, std::less<>>;
 
 /// How an evaluation ended. Anything but Ok is an error of the binding.
 enum class DimOutcome : uint8_t { Ok, Overflow, DivisionByZero, NotBroadcastable, BadDivisor };
@@ -23,7 +27,7 @@ Error dimOutcomeError(DimOutcome outcome);
 class DimProgram {
 public:
   /// Errors: a name that is not in `dims`, an expression that overflowed.
-  static Result<DimProgram> compile(const DimExpr &expr, std::span<const std::string> dims);
+  static Result<DimProgram> compile(const DimExpr &expr, const DimIndex &dims);
 
   /// `sizes`: one per dim.
   DimOutcome evaluate(std::span<const int64_t> sizes, int64_t &result) const;
@@ -36,7 +40,7 @@ private:
     int64_t value;
   };
   static constexpr size_t kStack = 160;
-  Status append(const DimExpr &expr, std::span<const std::string> dims, size_t depth);
+  Status append(const DimExpr &expr, const DimIndex &dims, size_t depth);
 
   std::vector<Instr> code; // postfix
 };
@@ -44,7 +48,7 @@ private:
 /// A DimPredicate, likewise.
 class PredicateProgram {
 public:
-  static Result<PredicateProgram> compile(const DimPredicate &predicate, std::span<const std::string> dims);
+  static Result<PredicateProgram> compile(const DimPredicate &predicate, const DimIndex &dims);
   DimOutcome evaluate(std::span<const int64_t> sizes, bool &result) const;
 
 private:

@@ -30,7 +30,10 @@ struct TemplateTree::Node {
   }
 };
 
-TemplateTree::TemplateTree(std::vector<std::string> dims) : dims(std::move(dims)) {}
+TemplateTree::TemplateTree(std::vector<std::string> dims) : dims(std::move(dims)) {
+  for (size_t i = 0; i < this->dims.size(); ++i)
+    index.emplace(this->dims[i], static_cast<uint32_t>(i));
+}
 
 Result<std::shared_ptr<const TemplateTree::Node>> TemplateTree::makeNode(const data::GuardT &guard) const {
   auto malformed = [&](const std::string &what) {
@@ -52,7 +55,7 @@ Result<std::shared_ptr<const TemplateTree::Node>> TemplateTree::makeNode(const d
     return malformed(rhs.error().message);
   auto node = std::make_shared<Node>();
   node->predicate = {static_cast<DimPredicate::Kind>(guard.predicate->kind), std::move(*lhs), std::move(*rhs)};
-  Result<PredicateProgram> program = PredicateProgram::compile(node->predicate, dims);
+  Result<PredicateProgram> program = PredicateProgram::compile(node->predicate, index);
   if (!program)
     return malformed(program.error().message);
   node->program = std::move(*program);

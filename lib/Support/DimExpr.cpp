@@ -131,14 +131,22 @@ struct DimExpr::Builder {
   /// Names before what is made of them, plain numbers last: N+1, min(S, 512).
   static int rank(Kind kind) {
     switch (kind) {
-    case Kind::Symbol: return 0;
-    case Kind::Product: return 1;
-    case Kind::Sum: return 2;
-    case Kind::FloorDiv: return 3;
-    case Kind::Min: return 4;
-    case Kind::Max: return 5;
-    case Kind::Broadcast: return 6;
-    case Kind::Constant: return 7;
+    case Kind::Symbol:
+      return 0;
+    case Kind::Product:
+      return 1;
+    case Kind::Sum:
+      return 2;
+    case Kind::FloorDiv:
+      return 3;
+    case Kind::Min:
+      return 4;
+    case Kind::Max:
+      return 5;
+    case Kind::Broadcast:
+      return 6;
+    case Kind::Constant:
+      return 7;
     }
     return 8;
   }
@@ -289,8 +297,10 @@ struct DimExpr::Builder {
     if (n.overflow)
       return {};
     switch (n.kind) {
-    case Kind::Constant: return Interval::point(n.value);
-    case Kind::Symbol: return {0, INT64_MAX};
+    case Kind::Constant:
+      return Interval::point(n.value);
+    case Kind::Symbol:
+      return {0, INT64_MAX};
     case Kind::Sum: {
       Interval r = Interval::point(0);
       for (const DimExpr &operand : n.operands)
@@ -303,7 +313,8 @@ struct DimExpr::Builder {
         r = r * bounds(operand);
       return r;
     }
-    case Kind::FloorDiv: return Interval::floorDiv(bounds(n.operands[0]), bounds(n.operands[1]));
+    case Kind::FloorDiv:
+      return Interval::floorDiv(bounds(n.operands[0]), bounds(n.operands[1]));
     case Kind::Min: {
       Interval a = bounds(n.operands[0]), b = bounds(n.operands[1]);
       return {std::min(a.min, b.min), std::min(a.max, b.max)};
@@ -312,7 +323,8 @@ struct DimExpr::Builder {
       Interval a = bounds(n.operands[0]), b = bounds(n.operands[1]);
       return {std::max(a.min, b.min), std::max(a.max, b.max)};
     }
-    case Kind::Broadcast: return Interval::broadcast(bounds(n.operands[0]), bounds(n.operands[1]));
+    case Kind::Broadcast:
+      return Interval::broadcast(bounds(n.operands[0]), bounds(n.operands[1]));
     }
     return {};
   }
@@ -427,7 +439,7 @@ struct DimExpr::Builder {
         int64_t q = quotientOf(term);
         if (q != 0)
           whole.terms.push_back({term.atoms, q});
-        int64_t r = term.coefficient - q * divisor; // no overflow: |r| < divisor
+        auto r = static_cast<int64_t>(term.coefficient - static_cast<__int128>(q) * divisor); // |r| < divisor
         if (r == 0)
           continue;
         rest.terms.push_back({term.atoms, r});
@@ -524,13 +536,19 @@ struct DimExpr::Builder {
 
   static DimExpr make(Kind kind, const DimExpr &a, const DimExpr &b) {
     switch (kind) {
-    case Kind::Sum: return a + b;
-    case Kind::Product: return a * b;
-    case Kind::FloorDiv: return floorDiv(a, b);
+    case Kind::Sum:
+      return a + b;
+    case Kind::Product:
+      return a * b;
+    case Kind::FloorDiv:
+      return floorDiv(a, b);
     case Kind::Min:
-    case Kind::Max: return extremum(kind, a, b);
-    case Kind::Broadcast: return broadcast(a, b);
-    default: return a;
+    case Kind::Max:
+      return extremum(kind, a, b);
+    case Kind::Broadcast:
+      return broadcast(a, b);
+    default:
+      return a;
     }
   }
 
@@ -573,7 +591,8 @@ struct DimExpr::Builder {
     if (n.overflow)
       return overflowError();
     switch (n.kind) {
-    case Kind::Constant: return n.value;
+    case Kind::Constant:
+      return n.value;
     case Kind::Symbol: {
       auto it = binding.find(n.name);
       if (it == binding.end())
@@ -593,7 +612,8 @@ struct DimExpr::Builder {
       }
       return result;
     }
-    default: break;
+    default:
+      break;
     }
     Result<int64_t> a = evaluate(n.operands[0], binding);
     if (!a)
@@ -608,8 +628,10 @@ struct DimExpr::Builder {
       if (*a == INT64_MIN && *b == -1)
         return overflowError();
       return Interval::floorOf(*a, *b);
-    case Kind::Min: return std::min(*a, *b);
-    case Kind::Max: return std::max(*a, *b);
+    case Kind::Min:
+      return std::min(*a, *b);
+    case Kind::Max:
+      return std::max(*a, *b);
     default:
       if (*a != *b && *a != 1 && *b != 1)
         return Error{ErrorCode::InvalidArgument, n.operands[0].str() + " is " + std::to_string(*a) + " and " +
@@ -637,7 +659,9 @@ struct DimExpr::Builder {
   static void print(const DimExpr &e, std::string &out) {
     const Node &n = get(e);
     switch (n.kind) {
-    case Kind::Constant: out += std::to_string(n.value); return;
+    case Kind::Constant:
+      out += std::to_string(n.value);
+      return;
     case Kind::Symbol:
       if (isPlainName(n.name)) {
         out += n.name;
@@ -672,10 +696,18 @@ struct DimExpr::Builder {
         print(factor, out);
       }
       return;
-    case Kind::FloorDiv: out += "floordiv("; break;
-    case Kind::Min: out += "min("; break;
-    case Kind::Max: out += "max("; break;
-    case Kind::Broadcast: out += "broadcast("; break;
+    case Kind::FloorDiv:
+      out += "floordiv(";
+      break;
+    case Kind::Min:
+      out += "min(";
+      break;
+    case Kind::Max:
+      out += "max(";
+      break;
+    case Kind::Broadcast:
+      out += "broadcast(";
+      break;
     }
     print(n.operands[0], out);
     out += ", ";
@@ -735,9 +767,7 @@ DimExpr DimExpr::replaceAtom(const DimExpr &from, const DimExpr &to) const {
   std::unordered_map<const Node *, DimExpr> memo;
   return Builder::rebuild(
       *this,
-      [&](const DimExpr &e) -> std::optional<DimExpr> {
-        return e == from ? std::optional<DimExpr>(to) : std::nullopt;
-      },
+      [&](const DimExpr &e) -> std::optional<DimExpr> { return e == from ? std::optional<DimExpr>(to) : std::nullopt; },
       memo);
 }
 
@@ -1046,15 +1076,20 @@ Result<bool> DimPredicate::evaluate(const Binding &binding) const {
   if (!b)
     return b.takeError();
   switch (kind) {
-  case Kind::Equal: return *a == *b;
-  case Kind::NotEqual: return *a != *b;
-  case Kind::LessEqual: return *a <= *b;
-  case Kind::Less: return *a < *b;
+  case Kind::Equal:
+    return *a == *b;
+  case Kind::NotEqual:
+    return *a != *b;
+  case Kind::LessEqual:
+    return *a <= *b;
+  case Kind::Less:
+    return *a < *b;
   case Kind::Divisible:
     if (*b <= 0)
       return Error{ErrorCode::OutOfRange, "'" + str() + "' asks for a multiple of " + std::to_string(*b)};
     return *a % *b == 0;
-  case Kind::Broadcastable: return *a == *b || *a == 1 || *b == 1;
+  case Kind::Broadcastable:
+    return *a == *b || *a == 1 || *b == 1;
   }
   return Error{ErrorCode::Internal, "unknown kind of predicate"};
 }
@@ -1062,12 +1097,18 @@ Result<bool> DimPredicate::evaluate(const Binding &binding) const {
 std::string DimPredicate::str() const {
   auto grouped = [](const DimExpr &e) { return e.kind() == DimExpr::Kind::Sum ? "(" + e.str() + ")" : e.str(); };
   switch (kind) {
-  case Kind::Equal: return lhs.str() + " == " + rhs.str();
-  case Kind::NotEqual: return lhs.str() + " != " + rhs.str();
-  case Kind::LessEqual: return lhs.str() + " <= " + rhs.str();
-  case Kind::Less: return lhs.str() + " < " + rhs.str();
-  case Kind::Divisible: return grouped(lhs) + " % " + grouped(rhs) + " == 0";
-  case Kind::Broadcastable: return "broadcastable(" + lhs.str() + ", " + rhs.str() + ")";
+  case Kind::Equal:
+    return lhs.str() + " == " + rhs.str();
+  case Kind::NotEqual:
+    return lhs.str() + " != " + rhs.str();
+  case Kind::LessEqual:
+    return lhs.str() + " <= " + rhs.str();
+  case Kind::Less:
+    return lhs.str() + " < " + rhs.str();
+  case Kind::Divisible:
+    return grouped(lhs) + " % " + grouped(rhs) + " == 0";
+  case Kind::Broadcastable:
+    return "broadcastable(" + lhs.str() + ", " + rhs.str() + ")";
   }
   return {};
 }
@@ -1086,7 +1127,7 @@ Result<DimPredicate> DimPredicate::parse(std::string_view text) {
     parser.expect(')');
   } else {
     result.lhs = parser.expr();
-    constexpr std::pair<std::string_view, Kind> operators[] = {{"==", Kind::Equal}, {"!=", Kind::NotEqual},
+    constexpr std::pair<std::string_view, Kind> operators[] = {{"==", Kind::Equal},     {"!=", Kind::NotEqual},
                                                                {"<=", Kind::LessEqual}, {">=", Kind::LessEqual},
                                                                {"<", Kind::Less},       {">", Kind::Less}};
     bool found = false;

@@ -50,13 +50,20 @@ void flatten(Kind kind, const DimExpr &e, std::vector<DimExpr> &out) {
 
 DimExpr make(Kind kind, const DimExpr &a, const DimExpr &b) {
   switch (kind) {
-  case Kind::Sum: return a + b;
-  case Kind::Product: return a * b;
-  case Kind::FloorDiv: return DimExpr::floorDiv(a, b);
-  case Kind::Min: return DimExpr::min(a, b);
-  case Kind::Max: return DimExpr::max(a, b);
-  case Kind::Broadcast: return DimExpr::broadcast(a, b);
-  default: return a;
+  case Kind::Sum:
+    return a + b;
+  case Kind::Product:
+    return a * b;
+  case Kind::FloorDiv:
+    return DimExpr::floorDiv(a, b);
+  case Kind::Min:
+    return DimExpr::min(a, b);
+  case Kind::Max:
+    return DimExpr::max(a, b);
+  case Kind::Broadcast:
+    return DimExpr::broadcast(a, b);
+  default:
+    return a;
   }
 }
 
@@ -140,6 +147,10 @@ Interval solve(const Interval &r, int64_t scale, int64_t offset) {
   return x;
 }
 
+/// Facts beyond these are not learnt (they are then asked again): far more than
+/// any graph asks, and a bound for what a file can make us do.
+constexpr size_t kMaxFacts = 192;
+
 constexpr char kOurs = '\x01'; // first character of our names; parse() refuses it
 
 } // namespace
@@ -175,19 +186,22 @@ public:
 
   /// Names with a multiple replaced; nothing rewritten yet.
   DimExpr withMultiples(const DimExpr &e) const {
-    if (e.isConstant())
+    if (e.isConstant() || !facts.anyMultiple)
       return e;
+    std::set<std::string> used;
+    e.collectNames(used);
     std::map<std::string, DimExpr, std::less<>> names;
-    for (const auto &[name, d] : facts.declared)
-      if (d.multiple > 1)
-        names.emplace(name, DimExpr(d.multiple) * DimExpr::symbol(innerName(name, d.multiple)));
+    for (const std::string &name : used)
+      if (auto it = facts.declared.find(name); it != facts.declared.end() && it->second.multiple > 1)
+        names.emplace(name, DimExpr(it->second.multiple) * DimExpr::symbol(innerName(name, it->second.multiple)));
     return names.empty() ? e : e.substitute(names);
   }
 
   /// Back to the names of the user: m*h is H, m/2*h is floordiv(H, 2).
   static DimExpr outer(const DimExpr &e) {
     switch (e.kind()) {
-    case Kind::Constant: return e;
+    case Kind::Constant:
+      return e;
     case Kind::Symbol:
       if (auto own = outerName(e.name()))
         return DimExpr::floorDiv(DimExpr::symbol(own->first), DimExpr(own->second));
@@ -292,8 +306,8 @@ public:
       for (size_t i = 0; i < operands.size();) {
         bool drop = false;
         for (size_t j = 0; j < operands.size() && !drop; ++j)
-          drop = i != j && (atom.kind() == Kind::Min ? lessEqual(operands[j], operands[i])
-                                                     : lessEqual(operands[i], operands[j]));
+          drop = i != j &&
+                 (atom.kind() == Kind::Min ? lessEqual(operands[j], operands[i]) : lessEqual(operands[i], operands[j]));
         if (drop)
           operands.erase(operands.begin() + static_cast<ptrdiff_t>(i));
         else
@@ -317,7 +331,8 @@ public:
         return DimExpr(1);
       return operands.size() == count ? atom : combine(Kind::Broadcast, operands);
     }
-    default: return atom;
+    default:
+      return atom;
     }
   }
 
@@ -354,8 +369,10 @@ public:
     if (e.isOverflow())
       return {};
     switch (e.kind()) {
-    case Kind::Constant: return Interval::point(*e.constant());
-    case Kind::Symbol: return symbolRange(e.name());
+    case Kind::Constant:
+      return Interval::point(*e.constant());
+    case Kind::Symbol:
+      return symbolRange(e.name());
     case Kind::Sum: {
       Interval r = Interval::point(0);
       for (const DimExpr &term : e.operands())
@@ -368,14 +385,23 @@ public:
         r = r * range(factor);
       return facts.learned.empty() ? r : meetLinear(e, r);
     }
-    default: break;
+    default:
+      break;
     }
     Interval a = range(e.operands()[0]), b = range(e.operands()[1]), r;
     switch (e.kind()) {
-    case Kind::FloorDiv: r = Interval::floorDiv(a, b); break;
-    case Kind::Min: r = {std::min(a.min, b.min), std::min(a.max, b.max)}; break;
-    case Kind::Max: r = {std::max(a.min, b.min), std::max(a.max, b.max)}; break;
-    default: r = Interval::broadcast(a, b); break;
+    case Kind::FloorDiv:
+      r = Interval::floorDiv(a, b);
+      break;
+    case Kind::Min:
+      r = {std::min(a.min, b.min), std::min(a.max, b.max)};
+      break;
+    case Kind::Max:
+      r = {std::max(a.min, b.min), std::max(a.max, b.max)};
+      break;
+    default:
+      r = Interval::broadcast(a, b);
+      break;
     }
     return meetLearned(e, r);
   }
@@ -387,8 +413,7 @@ public:
     auto it = facts.learned.find(linear->key);
     if (it == facts.learned.end())
       return r;
-    return Interval::meet(r, intervalOf(it->second) * Interval::point(linear->scale) +
-                                 Interval::point(linear->offset));
+    return Interval::meet(r, intervalOf(it->second) * Interval::point(linear->scale) + Interval::point(linear->offset));
   }
 
   /// Intervals, and where they do not say enough, linear bounds of atoms:
@@ -533,15 +558,20 @@ public:
   std::optional<bool> prove(const DimPredicate &p) const {
     DimExpr a = inner(p.lhs), b = inner(p.rhs);
     switch (p.kind) {
-    case DimPredicate::Kind::Equal: return isZero(settle(a - b));
+    case DimPredicate::Kind::Equal:
+      return isZero(settle(a - b));
     case DimPredicate::Kind::NotEqual: {
       auto zero = isZero(settle(a - b));
       return zero ? std::optional<bool>(!*zero) : std::nullopt;
     }
-    case DimPredicate::Kind::LessEqual: return isAtLeastZero(settle(b - a));
-    case DimPredicate::Kind::Less: return isAtLeastZero(settle(b - a - 1));
-    case DimPredicate::Kind::Divisible: return isDivisible(a, b);
-    case DimPredicate::Kind::Broadcastable: return isBroadcastable(a, b);
+    case DimPredicate::Kind::LessEqual:
+      return isAtLeastZero(settle(b - a));
+    case DimPredicate::Kind::Less:
+      return isAtLeastZero(settle(b - a - 1));
+    case DimPredicate::Kind::Divisible:
+      return isDivisible(a, b);
+    case DimPredicate::Kind::Broadcastable:
+      return isBroadcastable(a, b);
     }
     return std::nullopt;
   }
@@ -603,7 +633,8 @@ public:
         learnRange(operand, key.kind() == Kind::Min ? Interval{r.min, INT64_MAX} : Interval{INT64_MIN, r.max},
                    depth + 1);
       return;
-    default: return;
+    default:
+      return;
     }
   }
 
@@ -655,7 +686,8 @@ public:
       // An atom goes only for something smaller, or it would grow.
       if (!name && nodesOf(to) > nodesOf(factors[0]))
         continue;
-      Candidate c{factors[0], to,
+      Candidate c{factors[0],
+                  to,
                   {range(to).min >= 0, to.isSymbol() || to.isConstant(), name, name ? 0 : nodesOf(factors[0]),
                    name ? position(factors[0]) + 1 : 0}};
       if (!best || c.score > best->score || (c.score == best->score && best->from < c.from))
@@ -748,7 +780,9 @@ public:
 
   void learn(const DimPredicate &p, bool value) {
     DimExpr a = inner(p.lhs), b = inner(p.rhs);
-    if (a.isOverflow() || b.isOverflow())
+    if (a.isOverflow() || b.isOverflow() ||
+        facts.rewrites.size() + facts.learned.size() + facts.zero.size() + facts.nonzero.size() + facts.known.size() >=
+            kMaxFacts)
       return;
     using P = DimPredicate::Kind;
     switch (p.kind) {
@@ -766,8 +800,12 @@ public:
       learnRange(d, value ? Interval{0, INT64_MAX} : Interval{INT64_MIN, -1});
       break;
     }
-    case P::Divisible: learnDivisible(a, b, value); break;
-    case P::Broadcastable: learnBroadcastable(a, b, value); break;
+    case P::Divisible:
+      learnDivisible(a, b, value);
+      break;
+    case P::Broadcastable:
+      learnBroadcastable(a, b, value);
+      break;
     }
     consolidate();
   }
@@ -801,6 +839,7 @@ public:
     if (!mutableFacts->declared.contains(name))
       mutableFacts->order.push_back(name);
     mutableFacts->declared[name].multiple = multiple;
+    mutableFacts->anyMultiple = true;
     translate(false);
     auto relearn = std::move(pending);
     pending.clear();
@@ -879,8 +918,8 @@ public:
         } else {
           learnBroadcastable(settled.lhs, settled.rhs, value);
         }
-        if (settled == p && p.kind == DimPredicate::Kind::Broadcastable && value &&
-            isZero(p.lhs - p.rhs) != true && isZero(p.lhs - 1) == false && isZero(p.rhs - 1) == false)
+        if (settled == p && p.kind == DimPredicate::Kind::Broadcastable && value && isZero(p.lhs - p.rhs) != true &&
+            isZero(p.lhs - 1) == false && isZero(p.rhs - 1) == false)
           learnZero(settle(p.lhs - p.rhs));
       }
     }
@@ -931,21 +970,31 @@ std::string describeFailure(const DimPredicate &predicate, const Binding &bindin
   bool number = predicate.rhs.isConstant();
   std::string text;
   using P = DimPredicate::Kind;
-  auto against = [&](const char *words) { return left + ", " + words + (number ? " " + std::to_string(*b) : " " + right); };
+  auto against = [&](const char *words) {
+    return left + ", " + words + (number ? " " + std::to_string(*b) : " " + right);
+  };
   switch (predicate.kind) {
-  case P::Equal: text = number ? left + ", not " + std::to_string(*b) : left + " but " + right; break;
-  case P::NotEqual: text = number ? left : left + " and so is " + predicate.rhs.str(); break;
+  case P::Equal:
+    text = number ? left + ", not " + std::to_string(*b) : left + " but " + right;
+    break;
+  case P::NotEqual:
+    text = number ? left : left + " and so is " + predicate.rhs.str();
+    break;
   case P::LessEqual:
-    text = number ? against("more than") : left + " but at most " + predicate.rhs.str() + " = " + std::to_string(*b) + " is allowed";
+    text = number ? against("more than")
+                  : left + " but at most " + predicate.rhs.str() + " = " + std::to_string(*b) + " is allowed";
     break;
   case P::Less:
     text = number ? left + ", not less than " + std::to_string(*b)
                   : left + " but less than " + predicate.rhs.str() + " = " + std::to_string(*b) + " is needed";
     break;
   case P::Divisible:
-    text = left + ", not a multiple of " + (number ? std::to_string(*b) : predicate.rhs.str() + " = " + std::to_string(*b));
+    text = left + ", not a multiple of " +
+           (number ? std::to_string(*b) : predicate.rhs.str() + " = " + std::to_string(*b));
     break;
-  case P::Broadcastable: text = left + " and " + right + ": they do not broadcast"; break;
+  case P::Broadcastable:
+    text = left + " and " + right + ": they do not broadcast";
+    break;
   }
   // Sizes of the names behind compound expressions.
   std::set<std::string> names;

@@ -45,7 +45,9 @@ struct Interval {
     Interval r{std::max(a.min, b.min), std::min(a.max, b.max)};
     return r.min <= r.max ? r : a;
   }
-  static Interval join(const Interval &a, const Interval &b) { return {std::min(a.min, b.min), std::max(a.max, b.max)}; }
+  static Interval join(const Interval &a, const Interval &b) {
+    return {std::min(a.min, b.min), std::max(a.max, b.max)};
+  }
 
   static int64_t floorOf(int64_t a, int64_t b) {
     int64_t q = a / b;

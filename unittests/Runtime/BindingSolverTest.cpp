@@ -92,8 +92,8 @@ struct Inputs {
     return *this;
   }
   Inputs &flat(std::string name, int64_t elements, E type = E::F32) {
-    list.push_back({std::move(name),
-                    TensorView::flat(type, nullptr, static_cast<size_t>(elements * elementBytes(type)))});
+    list.push_back(
+        {std::move(name), TensorView::flat(type, nullptr, static_cast<size_t>(elements * elementBytes(type)))});
     return *this;
   }
 };
@@ -175,8 +175,7 @@ TEST(BindingSolver, Case6AmbiguousUntilOneIsGiven) {
 TEST(BindingSolver, Case7Powers) {
   Signature s = Signature().dims({"N"}).in("x", {"N", "N"});
   EXPECT_EQ(solved(s, flat("x", 9)), "N=3");
-  EXPECT_EQ(solved(s, flat("x", 8)),
-            "dim 'N': input 'x' [N,N] has 8 elements, but N*N = 8 has no integer solution");
+  EXPECT_EQ(solved(s, flat("x", 8)), "dim 'N': input 'x' [N,N] has 8 elements, but N*N = 8 has no integer solution");
   EXPECT_EQ(solved(s, flat("x", 0)), "N=0");
   EXPECT_EQ(solved(s, shaped("x", {3, 4})), "dim 'N': input 'x' axis 0 is 3, input 'x' axis 1 is 4");
   Signature cube = Signature().dims({"N"}).in("x", {"N", "N", "2*N"});
@@ -298,8 +297,7 @@ TEST(BindingSolver, TheMessageOfTheDesign) {
 TEST(BindingSolver, ExpressionsAreInverted) {
   Signature linear = Signature().dims({"n"}).in("x", {"2*n+1"});
   EXPECT_EQ(solved(linear, shaped("x", {9})), "n=4");
-  EXPECT_EQ(solved(linear, shaped("x", {8})),
-            "dim 'n': input 'x' axis 0 is 8, but 2*n+1 = 8 has no integer solution");
+  EXPECT_EQ(solved(linear, shaped("x", {8})), "dim 'n': input 'x' axis 0 is 8, but 2*n+1 = 8 has no integer solution");
   EXPECT_THAT(solved(linear, shaped("x", {0})), HasSubstr("no integer solution"));
   Signature sum = Signature().dims({"n", "m"}).in("x", {"n+m"}).in("y", {"m"});
   EXPECT_EQ(solved(sum, shaped("x", {7}).shaped("y", {3})), "m=3 n=4");
@@ -478,7 +476,8 @@ TEST(BindingSolver, RandomSignatures) {
     auto r = s.solver().solve(inputs.list);
     if (!r) {
       ASSERT_EQ(r.error().code, ErrorCode::Unsolvable) << r.error().message;
-      EXPECT_THAT(r.error().message, testing::AnyOf(HasSubstr("open"), HasSubstr("determine"), HasSubstr("occurs in no")));
+      EXPECT_THAT(r.error().message,
+                  testing::AnyOf(HasSubstr("open"), HasSubstr("determine"), HasSubstr("occurs in no")));
       // Given in full, it is accepted.
       auto again = s.solver().solve(inputs.list, truth);
       ASSERT_TRUE(bool(again)) << again.error().message;
@@ -490,6 +489,67 @@ TEST(BindingSolver, RandomSignatures) {
   }
   EXPECT_GT(found, 100);
   EXPECT_GT(open, 100);
+}
+
+/// Sizes at the ends of 64 bits and expressions of every kind: an error, or a
+/// binding that fits all that was given.
+TEST(BindingSolver, HostileSizes) {
+  std::mt19937 random(3);
+  const char *axes[] = {"a",
+                        "b",
+                        "a*b",
+                        "a*a",
+                        "9223372036854775807*a",
+                        "a-b",
+                        "4611686018427387904+b",
+                        "floordiv(a, b)",
+                        "4294967296",
+                        "max(a, b)",
+                        "broadcast(a, b)",
+                        "a*a*a*b",
+                        "0",
+                        "floordiv(a, 0)",
+                        "b-a*a"};
+  const int64_t ends[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX - 1, int64_t(1) << 62, int64_t(1) << 32, 0, 1, 2, 3,
+                          4,  6,         9};
+  int good = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    Signature s = Signature().dim("a").dim("b", 0, random() % 2 ? 20 : INT64_MAX, 1 + random() % 2);
+    Inputs inputs;
+    std::vector<std::pair<DimExpr, int64_t>> wanted;
+    for (unsigned i = 0, n = 1 + random() % 3; i < n; ++i) {
+      std::vector<std::string> shape;
+      std::vector<int64_t> sizes;
+      bool flat = random() % 2;
+      for (unsigned k = 0, r = 1 + random() % 2; k < r; ++k) {
+        shape.emplace_back(axes[random() % (random() % 2 ? 2 : std::size(axes))]);
+        sizes.push_back(ends[random() % std::size(ends)]);
+        if (!flat)
+          wanted.emplace_back(*DimExpr::parse(shape.back()), sizes.back());
+      }
+      std::string name = "x" + std::to_string(i);
+      s.in(name, shape, E::I8);
+      if (flat)
+        inputs.list.push_back({name, TensorView::flat(E::I8, nullptr, static_cast<size_t>(sizes[0]))});
+      else
+        inputs.shaped(name, sizes, E::I8);
+    }
+    Binding given;
+    if (random() % 2)
+      given["a"] = ends[random() % std::size(ends)];
+    auto r = s.solver().solve(inputs.list, given);
+    if (!r) {
+      EXPECT_FALSE(r.error().message.empty());
+      continue;
+    }
+    ++good;
+    for (auto &[e, size] : wanted) {
+      auto v = e.evaluate(*r);
+      ASSERT_TRUE(bool(v)) << e.str();
+      EXPECT_EQ(*v, size);
+    }
+  }
+  EXPECT_GT(good, 20);
 }
 
 } // namespace

@@ -198,9 +198,21 @@ TEST(TemplateTree, ExplainNamesOneGuardPerTemplate) {
 /// looking up in a tree of what was formed before always agree.
 TEST(TemplateTree, AgreesWithForming) {
   std::mt19937 random(6);
-  const char *questions[] = {"N == M",       "N <= 4",           "broadcastable(N, M)", "N*M >= 6",   "M % 2 == 0",
-                             "K == N+M",     "floordiv(K, 2) <= 2", "min(N, 4) == N",   "K != 0",     "max(N, M) < 5",
-                             "2*N == 2*M",   "mod(K, 3) == 0",   "K >= 1",              "N+M >= K-2", "N < M"};
+  const char *questions[] = {"N == M",
+                             "N <= 4",
+                             "broadcastable(N, M)",
+                             "N*M >= 6",
+                             "M % 2 == 0",
+                             "K == N+M",
+                             "floordiv(K, 2) <= 2",
+                             "min(N, 4) == N",
+                             "K != 0",
+                             "max(N, M) < 5",
+                             "2*N == 2*M",
+                             "mod(K, 3) == 0",
+                             "K >= 1",
+                             "N+M >= K-2",
+                             "N < M"};
   int hits = 0, errors = 0, made = 0;
   for (int graph = 0; graph < 15; ++graph) {
     std::vector<std::pair<DimPredicate, bool>> script;

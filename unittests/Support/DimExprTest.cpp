@@ -147,8 +147,8 @@ TEST(DimExpr, Broadcast) {
 TEST(DimExpr, TextRoundTrip) {
   for (std::string_view text :
        {"0", "-5", "S", "_a.b9", "-n", "-2*n+1", "-a*b-c", "floordiv(H+1, 2)*floordiv(W+1, 2)", "min(S, 512)",
-        "max(a, b)", "broadcast(a, b)", "-9223372036854775808", "9223372036854775807", "\"a b\\\"c\\\\\"*2", "\"min\"+1",
-        "\"42\"", "\"\xC3\xA9t\xC3\xA9\"", "a*a*a-a", "broadcast(min(a, b), max(c, d))"}) {
+        "max(a, b)", "broadcast(a, b)", "-9223372036854775808", "9223372036854775807", "\"a b\\\"c\\\\\"*2",
+        "\"min\"+1", "\"42\"", "\"\xC3\xA9t\xC3\xA9\"", "a*a*a-a", "broadcast(min(a, b), max(c, d))"}) {
     DimExpr e = parse(text);
     EXPECT_EQ(parse(e.str()), e) << text << " printed as " << e.str();
     EXPECT_EQ(parse(e.str()).hash(), e.hash());
@@ -200,8 +200,10 @@ TEST(DimExpr, HostileTextIsAnError) {
 
 TEST(DimExpr, RandomBytesNeverCrashTheParser) {
   std::mt19937 random(7);
-  const std::string_view pieces[] = {"a", "b", "+", "-", "*", "(", ")", ",", "min(", "floordiv(", "mod(", "\"", "\\",
-                                     "0", "9", "9223372036854775807", " ", "max(", "broadcast(", "ceildiv(", "%"};
+  const std::string_view pieces[] = {
+      "a",    "b",         "+",          "-",        "*",  "(", ")", ",",
+      "min(", "floordiv(", "mod(",       "\"",       "\\", "0", "9", "9223372036854775807",
+      " ",    "max(",      "broadcast(", "ceildiv(", "%"};
   int parsed = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string text;
@@ -266,9 +268,7 @@ TEST(DimExpr, CollectsNamesAndAtoms) {
   std::vector<DimExpr> atoms;
   e.collectAtoms(atoms);
   ASSERT_EQ(atoms.size(), 3u);
-  auto at = [&](std::string_view text) {
-    return std::find(atoms.begin(), atoms.end(), parse(text)) - atoms.begin();
-  };
+  auto at = [&](std::string_view text) { return std::find(atoms.begin(), atoms.end(), parse(text)) - atoms.begin(); };
   EXPECT_LT(at("min(S, 512)"), at("floordiv(min(S, 512)+B, 4)"));
   EXPECT_LT(at("max(B, C)"), 3);
 }
@@ -287,8 +287,8 @@ TEST(DimExpr, KindsAndOperands) {
 
 TEST(DimExpr, OrderIsTotal) {
   std::vector<DimExpr> all;
-  for (std::string_view text : {"0", "1", "a", "b", "a+b", "a*b", "2*a", "floordiv(a, 2)", "min(a, b)", "max(a, b)",
-                                "broadcast(a, b)", "a-1"})
+  for (std::string_view text :
+       {"0", "1", "a", "b", "a+b", "a*b", "2*a", "floordiv(a, 2)", "min(a, b)", "max(a, b)", "broadcast(a, b)", "a-1"})
     all.push_back(parse(text));
   for (const DimExpr &x : all)
     for (const DimExpr &y : all)
@@ -333,14 +333,19 @@ Tree randomTree(std::mt19937 &random, int depth) {
     return p % q != 0 && (p < 0) != (q < 0) ? r - 1 : r;
   };
   switch (choice) {
-  case 2: return both(x.expr + y.expr, [](int64_t p, int64_t q) -> O { return p + q; });
-  case 3: return both(x.expr - y.expr, [](int64_t p, int64_t q) -> O { return p - q; });
-  case 4: return both(x.expr * y.expr, [](int64_t p, int64_t q) -> O { return p * q; });
+  case 2:
+    return both(x.expr + y.expr, [](int64_t p, int64_t q) -> O { return p + q; });
+  case 3:
+    return both(x.expr - y.expr, [](int64_t p, int64_t q) -> O { return p - q; });
+  case 4:
+    return both(x.expr * y.expr, [](int64_t p, int64_t q) -> O { return p * q; });
   case 5:
     return both(DimExpr::floorDiv(x.expr, y.expr),
                 [=](int64_t p, int64_t q) -> O { return q == 0 ? O() : O(floorDiv(p, q)); });
-  case 6: return both(DimExpr::min(x.expr, y.expr), [](int64_t p, int64_t q) -> O { return std::min(p, q); });
-  case 7: return both(DimExpr::max(x.expr, y.expr), [](int64_t p, int64_t q) -> O { return std::max(p, q); });
+  case 6:
+    return both(DimExpr::min(x.expr, y.expr), [](int64_t p, int64_t q) -> O { return std::min(p, q); });
+  case 7:
+    return both(DimExpr::max(x.expr, y.expr), [](int64_t p, int64_t q) -> O { return std::max(p, q); });
   default:
     return both(DimExpr::broadcast(x.expr, y.expr), [](int64_t p, int64_t q) -> O {
       return p == 1 ? O(q) : q == 1 || p == q ? O(p) : O();
@@ -393,18 +398,18 @@ TEST(DimPredicate, TextAndValue) {
     Binding binding;
     bool value;
   };
-  for (const Row &row : std::initializer_list<Row>{
-           {"S <= 512", "S <= 512", {{"S", 512}}, true},
-           {"S<512", "S < 512", {{"S", 512}}, false},
-           {"S >= 1", "1 <= S", {{"S", 0}}, false},
-           {"N > M", "M < N", {{"N", 3}, {"M", 2}}, true},
-           {"N==M", "N == M", {{"N", 3}, {"M", 2}}, false},
-           {"N != 0", "N != 0", {{"N", 3}}, true},
-           {"H % 32 == 0", "H % 32 == 0", {{"H", 64}}, true},
-           {"H+1 % 32 == 0", "(H+1) % 32 == 0", {{"H", 64}}, false},
-           {"broadcastable(N, M)", "broadcastable(N, M)", {{"N", 1}, {"M", 5}}, true},
-           {"broadcastable(N, M)", "broadcastable(N, M)", {{"N", 3}, {"M", 5}}, false},
-           {"floordiv(S+320,512) == 1", "floordiv(S+320, 512) == 1", {{"S", 512}}, true}}) {
+  for (const Row &row :
+       std::initializer_list<Row>{{"S <= 512", "S <= 512", {{"S", 512}}, true},
+                                  {"S<512", "S < 512", {{"S", 512}}, false},
+                                  {"S >= 1", "1 <= S", {{"S", 0}}, false},
+                                  {"N > M", "M < N", {{"N", 3}, {"M", 2}}, true},
+                                  {"N==M", "N == M", {{"N", 3}, {"M", 2}}, false},
+                                  {"N != 0", "N != 0", {{"N", 3}}, true},
+                                  {"H % 32 == 0", "H % 32 == 0", {{"H", 64}}, true},
+                                  {"H+1 % 32 == 0", "(H+1) % 32 == 0", {{"H", 64}}, false},
+                                  {"broadcastable(N, M)", "broadcastable(N, M)", {{"N", 1}, {"M", 5}}, true},
+                                  {"broadcastable(N, M)", "broadcastable(N, M)", {{"N", 3}, {"M", 5}}, false},
+                                  {"floordiv(S+320,512) == 1", "floordiv(S+320, 512) == 1", {{"S", 512}}, true}}) {
     auto p = DimPredicate::parse(row.text);
     ASSERT_TRUE(bool(p)) << row.text << ": " << p.error().message;
     EXPECT_EQ(p->str(), row.printed);

@@ -31,7 +31,8 @@ class BindingSolver {
 public:
   /// Errors (InvalidModel): an expression or constraint that does not parse or
   /// uses a name that is not among the dims; a name twice, empty or with control
-  /// characters; a range that is empty or negative; a multiple below 1.
+  /// characters; a range that is empty or negative; a multiple below 1; more than
+  /// 1024 dims.
   static Result<BindingSolver> create(const data::ModelSignatureT &signature);
   ~BindingSolver();
   BindingSolver(BindingSolver &&) noexcept;

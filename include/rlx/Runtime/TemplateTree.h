@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,9 +64,9 @@ public:
 
   /// A guard of a template that falls otherwise.
   struct Failed {
-    size_t plan;         ///< number of the template, in order of insertion
-    std::string guard;   ///< "S <= 512"
-    bool answer;         ///< what the template took it to be
+    size_t plan;       ///< number of the template, in order of insertion
+    std::string guard; ///< "S <= 512"
+    bool answer;       ///< what the template took it to be
     bool required;
     std::string op, reason;
     /// "not S <= 512 (slice: clamp)": what does not hold.
@@ -93,6 +94,7 @@ private:
   Result<std::shared_ptr<const Node>> makeNode(const data::GuardT &guard) const;
 
   std::vector<std::string> dims;
+  std::map<std::string, uint32_t, std::less<>> index; // of dims
   std::vector<std::shared_ptr<const Node>> nodes;
   std::vector<std::array<Branch, 2>> branches; // by node: no, yes
   Branch root;

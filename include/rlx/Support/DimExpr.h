@@ -42,8 +42,8 @@ class DimExpr {
 public:
   enum class Kind : uint8_t { Constant, Symbol, Sum, Product, FloorDiv, Min, Max, Broadcast };
 
-  DimExpr();                              ///< 0
-  DimExpr(int64_t value);                 // implicit on purpose: sizes mix freely
+  DimExpr();              ///< 0
+  DimExpr(int64_t value); // implicit on purpose: sizes mix freely
   static DimExpr symbol(std::string_view name);
   static Result<DimExpr> parse(std::string_view text);
 

@@ -40,6 +40,7 @@ private:
   // m * h, where h is a name of ours, so that the normal form itself decides
   // what the multiple decides.
   std::map<std::string, Declared, std::less<>> declared;
+  bool anyMultiple = false;
   std::vector<std::string> order;                    // of declaration
   std::vector<std::pair<DimExpr, DimExpr>> rewrites; // name or atom -> expression
   std::map<DimExpr, Range> learned;                  // ranges of primitive polynomials
