@@ -108,6 +108,19 @@ rlx.graph @g(%x: tensor<*xf32>) { rlx.output }
 
 // -----
 
+// expected-error @+1 {{region with 1 blocks}}
+rlx.graph @g(%x: tensor<4xf32>)
+
+// -----
+
+rlx.graph @g(%x: tensor<4xf32>) {
+  // expected-error @+1 {{a tensor's encoding is no #rlx.dims}}
+  %0 = rlx.neg %x : tensor<4xf32> -> tensor<4xf32, "layout">
+  rlx.output
+}
+
+// -----
+
 // expected-error @+1 {{two inputs are named 'x'}}
 rlx.graph @g(%x: tensor<4xf32> {rlx.name = "x"}, %y: tensor<4xf32> {rlx.name = "x"}) { rlx.output }
 

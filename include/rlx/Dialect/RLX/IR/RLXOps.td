@@ -11,10 +11,16 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 
-def RLX_Tensor : RankedTensorOf<[F32, F64, F16, BF16, I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64]>;
-def RLX_FloatTensor : RankedTensorOf<[F32, F64, F16, BF16]>;
+// The element types, with words for errors and docs.
+def RLX_Element : AnyTypeOf<[F32, F64, F16, BF16, I1, I8, I16, I32, I64, UI8, UI16, UI32, UI64],
+                            "float (f32, f64, f16, bf16), integer (i8 to i64, ui8 to ui64) or i1">;
+def RLX_FloatElement : AnyTypeOf<[F32, F64, F16, BF16], "float (f32, f64, f16, bf16)">;
+def RLX_IndexElement : AnyTypeOf<[I32, I64], "i32 or i64">;
+
+def RLX_Tensor : RankedTensorOf<[RLX_Element]>;
+def RLX_FloatTensor : RankedTensorOf<[RLX_FloatElement]>;
 def RLX_BoolTensor : RankedTensorOf<[I1]>;
-def RLX_IndexTensor : RankedTensorOf<[I32, I64]>;
+def RLX_IndexTensor : RankedTensorOf<[RLX_IndexElement]>;
 def RLX_ShapeTensor : RankedTensorOf<[I64]>;
 
 class RLX_Op<string mnemonic, list<Trait> traits = []> : Op<RLX_Dialect, mnemonic, traits>;
@@ -207,16 +213,17 @@ class RLX_Elementwise<string mnemonic, string opcode, list<Trait> traits = [], b
   }], "");
 }
 
-class RLX_Unary<string mnemonic, string opcode, string what, Type type = RLX_Tensor>
+class RLX_Unary<string mnemonic, string opcode, string what, Type type = RLX_Tensor, string element = "f32">
     : RLX_Elementwise<mnemonic, opcode> {
   let summary = what;
-  let description = "`%r = rlx." # mnemonic # " %x : tensor<?xf32, #rlx.dims<[N]>> -> tensor<?xf32, #rlx.dims<[N]>>`.";
+  let description = "`%r = rlx." # mnemonic # " %x : tensor<?x" # element # ", #rlx.dims<[N]>> -> tensor<?x" # element #
+                    ", #rlx.dims<[N]>>`.";
   let arguments = (ins type:$input);
   let results = (outs type:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
 }
 
-class RLX_Binary<string mnemonic, string opcode, string what, list<Trait> traits = [], Type type = RLX_Tensor>
+class RLX_Binary<string mnemonic, string opcode, string what, list<Trait> traits = [], string element = "f32">
     : RLX_Elementwise<mnemonic, opcode, traits> {
   let summary = what;
   let description = [{
@@ -224,11 +231,12 @@ class RLX_Binary<string mnemonic, string opcode, string what, list<Trait> traits
     is repeated. Sizes that are named differently give `broadcast(N, M)` and a requirement.
 
     ```mlir
-    }] # "%r = rlx." # mnemonic # [{ %a, %b : tensor<?x4xf32, #rlx.dims<[B, 4]>>, tensor<4xf32> -> tensor<?x4xf32, #rlx.dims<[B, 4]>>
+    }] # "%r = rlx." # mnemonic # " %a, %b : tensor<?x4x" # element # ", #rlx.dims<[B, 4]>>, tensor<4x" # element #
+                    "> -> tensor<?x4x" # element # [{, #rlx.dims<[B, 4]>>
     ```
   }];
-  let arguments = (ins type:$lhs, type:$rhs);
-  let results = (outs type:$result);
+  let arguments = (ins RLX_Tensor:$lhs, RLX_Tensor:$rhs);
+  let results = (outs RLX_Tensor:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($result)";
 }
 
@@ -241,16 +249,16 @@ def RemOp : RLX_Binary<"rem", "Rem", "Remainder with the sign of the dividend; a
 def PowOp : RLX_Binary<"pow", "Pow", "lhs to the power rhs.">;
 def MaxOp : RLX_Binary<"max", "Max", "The larger; NaN if either is NaN; +0 over -0.", [Commutative]>;
 def MinOp : RLX_Binary<"min", "Min", "The smaller; NaN if either is NaN; -0 over +0.", [Commutative]>;
-def AndOp : RLX_Binary<"and", "And", "Bitwise and (logical on i1); integers only.", [Commutative]>;
-def OrOp : RLX_Binary<"or", "Or", "Bitwise or (logical on i1); integers only.", [Commutative]>;
-def XorOp : RLX_Binary<"xor", "Xor", "Bitwise exclusive or (logical on i1); integers only.", [Commutative]>;
-def ShlOp : RLX_Binary<"shl", "ShiftLeft", "lhs shifted left by rhs bits; 0 when rhs is the width or more; integers only.">;
-def ShrOp : RLX_Binary<"shr", "ShiftRight", "lhs shifted right by rhs bits; 0 (or the sign) when rhs is the width or more; integers only.">;
+def AndOp : RLX_Binary<"and", "And", "Bitwise and (logical on i1); integers only.", [Commutative], "i32">;
+def OrOp : RLX_Binary<"or", "Or", "Bitwise or (logical on i1); integers only.", [Commutative], "i32">;
+def XorOp : RLX_Binary<"xor", "Xor", "Bitwise exclusive or (logical on i1); integers only.", [Commutative], "i32">;
+def ShlOp : RLX_Binary<"shl", "ShiftLeft", "lhs shifted left by rhs bits; 0 when rhs is the width or more; integers only.", [], "i32">;
+def ShrOp : RLX_Binary<"shr", "ShiftRight", "lhs shifted right by rhs bits; 0 (or the sign) when rhs is the width or more; integers only.", [], "i32">;
 
 def NegOp : RLX_Unary<"neg", "Neg", "Negation; integers wrap.">;
 def AbsOp : RLX_Unary<"abs", "Abs", "Absolute value; of the lowest integer itself.">;
 def SignOp : RLX_Unary<"sign", "Sign", "-1, 0 or 1; NaN stays.">;
-def NotOp : RLX_Unary<"not", "Not", "Bitwise complement (logical on i1); integers only.">;
+def NotOp : RLX_Unary<"not", "Not", "Bitwise complement (logical on i1); integers only.", RLX_Tensor, "i32">;
 def ExpOp : RLX_Unary<"exp", "Exp", "e to the power of the input.", RLX_FloatTensor>;
 def LogOp : RLX_Unary<"log", "Log", "Natural logarithm; of 0 -inf, of a negative number NaN.", RLX_FloatTensor>;
 def SqrtOp : RLX_Unary<"sqrt", "Sqrt", "Square root, correctly rounded.", RLX_FloatTensor>;
