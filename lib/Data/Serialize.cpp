@@ -11,11 +11,12 @@ std::vector<uint8_t> serializeSpec(const data::KernelSpecT &spec) {
 }
 
 Result<data::KernelSpecT> deserializeSpec(std::span<const uint8_t> bytes) {
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+  std::vector<uint8_t> aligned(bytes.begin(), bytes.end()); // the caller's may lie anywhere
+  flatbuffers::Verifier verifier(aligned.data(), aligned.size());
   if (!verifier.VerifyBuffer<data::KernelSpec>(nullptr))
     return Error{ErrorCode::InvalidArgument, "these bytes are not a kernel spec"};
   data::KernelSpecT spec;
-  flatbuffers::GetRoot<data::KernelSpec>(bytes.data())->UnPackTo(&spec);
+  flatbuffers::GetRoot<data::KernelSpec>(aligned.data())->UnPackTo(&spec);
   return spec;
 }
 

@@ -1,10 +1,13 @@
 //===- LoopsTest.cpp - loop nests, gathers, scatters, reductions, scans ---===//
 #include "KernelRunner.h"
 
+#include "rlx/Data/Serialize.h"
+
 #include <array>
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <thread>
 
 using namespace rlx;
 using namespace rlx::test;
@@ -711,6 +714,69 @@ TEST(KernelSpecTest, BadSpecsAreErrors) {
   expect(std::move(spec), "f16");
   spec = reduction(ElementType::F32, ReduceKind::Sum, true, 0, 1, ElementType::F32);
   expect(std::move(spec), "kept loop");
+}
+
+TEST(KernelSpecTest, ManyThreads) {
+  std::vector<std::vector<uint8_t>> images(8);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < images.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 4; ++round) {
+        KernelSpecT spec = elementwise({ElementType::F32}, {instr(Opcode::Cos, ElementType::F32, 0)}, ElementType::F32);
+        spec.target = hostTarget();
+        spec.revision = kEmitterRevision;
+        if (Result<data::KernelImageT> image = compileKernel(spec))
+          images[t] = image->code;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  ASSERT_FALSE(images[0].empty());
+  for (const auto &image : images)
+    EXPECT_EQ(image, images[0]);
+}
+
+/// Bytes that were changed at random are refused, or are a spec that compiles or is refused: nothing else happens.
+TEST(KernelSpecTest, HostileBytes) {
+  KernelSpecT spec = reduction(ElementType::F16, ReduceKind::Max, true, 2, 2, ElementType::F32);
+  spec.inputs.push_back(indexed(ElementType::I32, InnerMode::Strided, ElementType::I32, {InnerMode::Splat, InnerMode::Contiguous}));
+  spec.program = {instr(Opcode::Convert, ElementType::F32, 1), instr(Opcode::Convert, ElementType::F32, 0), instr(Opcode::Div, ElementType::F32, 2, 3)};
+  spec.results = {4};
+  spec.epilogue = {instr(Opcode::Mul, ElementType::F32, 0, 1)};
+  spec.epilogue_result = 2;
+  spec.target = "x86_64:x86-64-v3:";
+  spec.revision = kEmitterRevision;
+  std::vector<uint8_t> good = serializeSpec(spec);
+  ASSERT_TRUE(deserializeSpec(good));
+  std::mt19937 random(5);
+  int compiled = 0, refused = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<uint8_t> bytes = good;
+    if (round % 8 == 0)
+      bytes.resize(random() % bytes.size());
+    for (unsigned k = 0; k < 1 + random() % 3 && !bytes.empty(); ++k)
+      bytes[random() % bytes.size()] = static_cast<uint8_t>(random() % 4 ? random() % 16 : random());
+    Result<KernelSpecT> read = deserializeSpec(bytes);
+    if (read && compileKernel(*read))
+      ++compiled;
+    else
+      ++refused;
+  }
+  EXPECT_GT(compiled, 0);
+  EXPECT_GT(refused, 0);
+}
+
+TEST(KernelSpecTest, BytesAreTheKey) {
+  auto make = [] { return elementwise({ElementType::F32, ElementType::I8}, {instr(Opcode::Neg, ElementType::F32, 0)}, ElementType::F32); };
+  std::vector<uint8_t> bytes = serializeSpec(make());
+  EXPECT_EQ(bytes, serializeSpec(make()));
+  Result<KernelSpecT> read = deserializeSpec(bytes);
+  ASSERT_TRUE(read);
+  EXPECT_TRUE(*read == make());
+  EXPECT_EQ(serializeSpec(*read), bytes);
+  KernelSpecT other = make();
+  other.program[0] = instr(Opcode::Abs, ElementType::F32, 0);
+  EXPECT_NE(serializeSpec(other), bytes);
 }
 
 } // namespace

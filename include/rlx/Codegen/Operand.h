@@ -18,13 +18,14 @@ public:
   /// All that does not depend on the vector loop.
   struct Row {
     llvm::Value *pointer = nullptr;                      ///< Element 0 of the vector loop. Iota: its value (i64).
-    llvm::Value *splat = nullptr;                        ///< The value, where the whole row has one.
+    llvm::Value *splat = nullptr;                        ///< The value of the whole row, where it was preloaded.
     llvm::SmallVector<llvm::Value *, 2> indexPointers;   ///< Of index operands that move; null for the others.
   };
 
   /// `indices` has one entry per loop, ignored at `vectorLoop`. `element` is the row-major position of the row's first
   /// iteration point. An index that stays the same over the row is checked here (and returns from the kernel if bad).
-  Row enter(llvm::ArrayRef<llvm::Value *> indices, unsigned vectorLoop, llvm::Value *element);
+  /// `preload` (an input whose row is known not to be empty): a value that stays the same is loaded here too.
+  Row enter(llvm::ArrayRef<llvm::Value *> indices, unsigned vectorLoop, llvm::Value *element, bool preload = false);
 
   /// Lanes i .. i + W - 1 of the vector loop; `element` is the position of the first. Lanes where `mask` (null for
   /// all) is false are not read.

@@ -51,7 +51,7 @@ Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned
   return e.b.CreateMul(wrapped, e.splat(e.integer(indexInteger(k) + loops + 1), W));
 }
 
-Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element) {
+Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element, bool preload) {
   assert(indices.size() == loops && "one index per loop");
   this->vectorLoop = vectorLoop;
   IRBuilder<> &b = e.b;
@@ -89,6 +89,8 @@ Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Valu
       row.pointer = e.elementPointer(row.pointer, spec.type, checkedOffset(k, index, element, 1, nullptr));
     }
   }
+  if (preload && spec.inner == InnerMode::Splat && !hasMovingIndex())
+    row.splat = e.load(row.pointer, spec.type, 1);
   return row;
 }
 
@@ -141,6 +143,8 @@ Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W, Value 
       positions = b.CreateMul(positions, e.splat(vectorStride(), W));
     return {b.CreateAdd(e.splat(row.pointer, W), positions), ElementType::I64};
   }
+  if (row.splat)
+    return {e.splat(row.splat, W), spec.type};
   if (hasMovingIndex())
     return {e.gather(row.pointer, spec.type, laneOffsets(row, i, element, W, mask), W, mask), spec.type};
   Value *pointer = lanePointer(row, i);

@@ -97,7 +97,7 @@ private:
   void row(ArrayRef<Value *> indices, Value *lo, Value *hi, Value *element) {
     rows.clear();
     for (Operand &operand : operands)
-      rows.push_back(operand.enter(indices, rank - 1, element));
+      rows.push_back(operand.enter(indices, rank - 1, element, /*preload=*/rows.size() < spec.inputs.size()));
     if (W == 1) {
       e.forLoop(lo, hi, e.i64(1), [&](Value *i) { point({i, b.CreateAdd(element, i), 1}); });
       return;
