@@ -10,6 +10,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <random>
 
 using namespace rlx;
 using namespace rlx::test;
@@ -354,6 +355,37 @@ INSTANTIATE_TEST_SUITE_P(All, ElementTest, testing::Combine(testing::ValuesIn(ar
                            return std::string(data::EnumNameOpcode(std::get<0>(info.param))) +
                                   (std::get<1>(info.param) == hostTarget() ? "Host" : "V3");
                          });
+
+/// The bits of a result do not depend on the vectors that a machine has.
+TEST(ElementTest, SameBitsOnEveryTarget) {
+  std::mt19937_64 random(1);
+  for (ElementType type : {ElementType::F16, ElementType::BF16, ElementType::F32, ElementType::F64}) {
+    std::vector<uint64_t> xs, ys;
+    for (int i = 0; i < 3000; ++i) {
+      double x = std::ldexp(static_cast<double>(random() >> 11) * 0x1p-53 - 0.5, static_cast<int>(random() % 24) - 8);
+      double y = std::ldexp(static_cast<double>(random() >> 11) * 0x1p-53 - 0.5, static_cast<int>(random() % 24) - 8);
+      xs.push_back(fromDouble(type, roundToType(x, type)));
+      ys.push_back(fromDouble(type, roundToType(y, type)));
+    }
+    Array x(type, xs), y(type, ys);
+    for (Opcode op : arithmetic()) {
+      if (!exists(op, type))
+        continue;
+      std::vector<Array> results;
+      for (const std::string &target : targets()) {
+        data::KernelSpecT spec = elementwise({type, type}, {instr(op, type, 0, 1)}, type);
+        spec.target = target;
+        Kernel kernel(spec);
+        ASSERT_TRUE(kernel) << kernel.error;
+        results.emplace_back(type, std::vector<uint64_t>(xs.size()));
+        kernel.run({x.bytes.data(), y.bytes.data(), results.back().bytes.data()}, {static_cast<int64_t>(xs.size()), 1, 1, 1}, 0, 1);
+      }
+      for (size_t i = 0; i < xs.size(); ++i)
+        if (!std::isnan(toDouble(type, results[0][i])) || !std::isnan(toDouble(type, results[1][i])))
+          ASSERT_EQ(results[0][i], results[1][i]) << elementTypeName(type) << " " << data::EnumNameOpcode(op);
+    }
+  }
+}
 
 TEST(ElementTest, CompareSelectAndTests) {
   for (ElementType type : kTypes) {

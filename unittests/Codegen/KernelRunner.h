@@ -136,6 +136,25 @@ template <typename Out> std::vector<Out> apply(const Kernel &kernel, const std::
   return out;
 }
 
+/// Bytes that end where the next page must not be touched.
+class Guarded {
+public:
+  explicit Guarded(size_t bytes) {
+    size_t pages = (bytes + 4095) / 4096 + 1;
+    size = pages * 4096;
+    memory = static_cast<uint8_t *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(memory + size - 4096, 4096, PROT_NONE);
+    data = memory + size - 4096 - bytes;
+  }
+  Guarded(const Guarded &) = delete;
+  ~Guarded() { munmap(memory, size); }
+  uint8_t *data;
+
+private:
+  uint8_t *memory;
+  size_t size;
+};
+
 template <typename T, typename U> T bitCast(U value) {
   static_assert(sizeof(T) == sizeof(U));
   T result;
