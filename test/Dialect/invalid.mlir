@@ -233,6 +233,13 @@ rlx.graph @g(%x: tensor<?xf32, #rlx.dims<[B]>>) -> tensor<?xf32, #rlx.dims<[B + 
 
 // -----
 
+rlx.graph @g(%x: tensor<4xf32>) -> tensor<1xf32> {
+  // expected-error @+1 {{'output0' is promised as [1] but its value has sizes [4]}}
+  rlx.output %x : tensor<4xf32>
+}
+
+// -----
+
 rlx.graph @g(%x: tensor<4x2xf32>) -> tensor<4xf32> {
   // expected-error @+1 {{'output0' is promised as [4] but its value has sizes [4, 2]}}
   rlx.output %x : tensor<4x2xf32>

@@ -145,9 +145,10 @@ static Attribute foldKnown(Operation *op, Opcode opcode, ArrayRef<Attribute> con
 
   const Cells &first = operands.front();
   bool isUnsigned = first.elementType.isUnsignedInteger() || first.elementType.isInteger(1);
-  std::optional<DimFacts> facts;
-  if (symbolic && opcode != Opcode::Select)
-    facts = factsAround(op);
+  // Sums and products of sizes need no facts, and those of a large graph take time to collect.
+  bool needsFacts = isComparison(opcode) || opcode == Opcode::Div || opcode == Opcode::Mod || opcode == Opcode::Rem ||
+                    opcode == Opcode::Abs;
+  DimFacts facts = symbolic && needsFacts ? factsAround(op) : DimFacts();
   Type boolean = IntegerType::get(op->getContext(), 1);
   SmallVector<Cell> results;
   bool failed = false;
@@ -167,7 +168,7 @@ static Attribute foldKnown(Operation *op, Opcode opcode, ArrayRef<Attribute> con
       results.push_back(operands[picked].elements[at[picked]]);
     } else if (isComparison(opcode)) {
       std::optional<bool> answer =
-          symbolic ? compareSizes(opcode, *facts, first.expression(at[0]), operands[1].expression(at[1]))
+          symbolic ? compareSizes(opcode, facts, first.expression(at[0]), operands[1].expression(at[1]))
                    : compareIntegers(opcode, isUnsigned, first.integer(at[0]), operands[1].integer(at[1]));
       if (!answer)
         failed = true;
@@ -175,7 +176,7 @@ static Attribute foldKnown(Operation *op, Opcode opcode, ArrayRef<Attribute> con
         results.push_back(makeCell(boolean, APInt(1, *answer)));
     } else if (symbolic) {
       std::optional<DimExpr> size =
-          evaluateSize(opcode, *facts, first.expression(at[0]), operands[second].expression(at[second]));
+          evaluateSize(opcode, facts, first.expression(at[0]), operands[second].expression(at[second]));
       if (!size)
         failed = true;
       else
@@ -280,7 +281,7 @@ constexpr int64_t maxDenominator = int64_t(1) << 20;
 /// Follows sizes back through conversions to float or i32 and the arithmetic that exports put between them.
 class SizeTracer {
 public:
-  explicit SizeTracer(Operation *op) : facts(factsAround(op)) {}
+  explicit SizeTracer(Operation *op) : around(op) {}
 
   /// The elements of `value`, or nothing.
   std::optional<Ratios> trace(Value value, unsigned depth = 0) {
@@ -341,7 +342,9 @@ public:
     for (Ratio &ratio : ratios) {
       if (ratio.denominator == 1)
         continue;
-      if (!isNonNegative(facts, ratio.numerator))
+      if (!facts)
+        facts = factsAround(around);
+      if (!isNonNegative(*facts, ratio.numerator))
         return false;
       ratio = {DimExpr::floorDiv(ratio.numerator, ratio.denominator)};
     }
@@ -401,7 +404,8 @@ private:
     return bounded(isa<AddOp>(op) ? left + right : left - right, a.denominator * b.denominator);
   }
 
-  DimFacts facts;
+  Operation *around;
+  std::optional<DimFacts> facts; ///< collected when first asked
 };
 
 } // namespace

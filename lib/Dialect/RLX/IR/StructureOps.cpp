@@ -269,10 +269,13 @@ LogicalResult OutputOp::verify() {
       return emitOpError() << "'" << graph.getOutputName(i) << "' is promised as " << declared.getElementType()
                            << " but its value is " << type.getElementType();
     // A single `[1]` for `[]` is the same elements; so are other unit axes.
-    SmallVector<DimExpr> a = withoutUnits(getBoundShape(type)), b = withoutUnits(getBoundShape(declared));
-    bool fits = a.size() == b.size() || type.getRank() == declared.getRank();
-    for (size_t axis = 0; fits && a.size() == b.size() && axis < a.size(); ++axis)
-      fits = !certainlyDiffer(a[axis], b[axis]);
+    auto mayEqual = [](ArrayRef<DimExpr> a, ArrayRef<DimExpr> b) {
+      return a.size() == b.size() && llvm::none_of(llvm::zip_equal(a, b), [](auto pair) {
+               return certainlyDiffer(std::get<0>(pair), std::get<1>(pair));
+             });
+    };
+    TensorShape has = getBoundShape(type), wants = getBoundShape(declared);
+    bool fits = mayEqual(has.dims, wants.dims) || mayEqual(withoutUnits(has), withoutUnits(wants));
     if (!fits)
       return emitOpError() << "'" << graph.getOutputName(i) << "' is promised as "
                            << toString(getBoundShape(declared).dims) << " but its value has sizes "
