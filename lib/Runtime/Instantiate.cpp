@@ -1,6 +1,8 @@
 //===- Instantiate.cpp - plan template and sizes to a plan ----------------===//
 #include "rlx/Runtime/Instantiate.h"
 
+#include "rlx/Data/KernelABI.h"
+
 #include "ArenaLayout.h"
 #include "CheckedMath.h"
 #include "Select.h"
@@ -11,6 +13,7 @@
 #include <map>
 
 using namespace rlx;
+using namespace rlx::select;
 using data::AccessKind;
 using data::BufferKind;
 using data::ElementType;
@@ -335,6 +338,7 @@ Result<std::shared_ptr<const Specialization>> rlx::instantiate(std::shared_ptr<c
     if (!*selected)
       continue;
     spec.target = target;
+    spec.revision = kEmitterRevision;
     auto [entry, isNew] = known.try_emplace(serializeSpec(spec), static_cast<uint32_t>(made->kernels.size()));
     if (isNew) {
       made->keys.push_back(entry->first);

@@ -8,6 +8,7 @@
 #include <cassert>
 
 using namespace rlx;
+using namespace rlx::select;
 using data::AccessKind;
 using data::BufferKind;
 using data::ElementType;
@@ -19,18 +20,18 @@ using data::Opcode;
 //===----------------------------------------------------------------------===//
 
 template <typename Fn> void Nest::eachStrides(Fn fn) {
-  for (Operand &operand : operands) {
+  for (StepOperand &operand : operands) {
     fn(operand.strides);
-    for (IndexOperand &index : operand.indices)
+    for (StepIndexOperand &index : operand.indices)
       fn(index.strides);
   }
 }
 
 template <typename Fn> bool Nest::allStrides(Fn fn) const {
-  for (const Operand &operand : operands) {
+  for (const StepOperand &operand : operands) {
     if (!fn(operand.strides))
       return false;
-    for (const IndexOperand &index : operand.indices)
+    for (const StepIndexOperand &index : operand.indices)
       if (!fn(index.strides))
         return false;
   }
@@ -114,10 +115,10 @@ Result<std::vector<int64_t>> StepReader::extents() const {
   return result;
 }
 
-Result<Operand> StepReader::operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
+Result<StepOperand> StepReader::operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
   // Numbers of expressions and buffers, and enumerators, were checked with the
   // template.
-  Operand result;
+  StepOperand result;
   result.kind = access.kind;
   result.type = access.type;
   result.buffer = access.buffer;
@@ -166,12 +167,12 @@ Result<Operand> StepReader::operand(const data::AccessT &access, std::span<const
       return malformed("an index must be read from memory");
     if (from.type != ElementType::I32 && from.type != ElementType::I64)
       return malformed("an index must be i32 or i64");
-    Result<Operand> index = operand(from, extents, false);
+    Result<StepOperand> index = operand(from, extents, false);
     if (!index)
       return index.takeError();
     if (k && index->type != result.indices[0].type)
       return malformed("the indices of an operand differ in type");
-    IndexOperand made{index->buffer, index->type,
+    StepIndexOperand made{index->buffer, index->type,
                       index->offset, std::move(index->strides),
                       value(access.axis_extents[k]), value(access.axis_strides[k])};
     if (made.extent < 0)
@@ -181,14 +182,14 @@ Result<Operand> StepReader::operand(const data::AccessT &access, std::span<const
   return result;
 }
 
-Result<Operand> StepReader::direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
+Result<StepOperand> StepReader::direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput) {
   if (access.kind != AccessKind::Direct)
     return malformed("an operand of this family must be a plain window");
   return operand(access, extents, isOutput);
 }
 
 Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents,
-                         std::span<const int64_t> strides, std::span<const IndexOperand> indices, bool isOutput) {
+                         std::span<const int64_t> strides, std::span<const StepIndexOperand> indices, bool isOutput) {
   if (plan.buffers[buffer]->layout != data::PackedLayout::Strided)
     return malformed("a packed weight is read as if it were plain");
   int64_t elements = buffers[buffer].elements;
@@ -206,7 +207,7 @@ Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_
     else
       fits &= extend(extents[i] - 1, strides[i]);
   }
-  for (const IndexOperand &index : indices) {
+  for (const StepIndexOperand &index : indices) {
     if (index.extent == 0)
       empty = true; // no index is valid, so none is followed
     else
@@ -226,7 +227,7 @@ Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_
   return Status::ok();
 }
 
-Status StepReader::window(const Operand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+Status StepReader::window(const StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
                           bool isOutput) {
   if (operand.kind == AccessKind::Iota) {
     int64_t low = operand.offset, high = operand.offset;
@@ -240,7 +241,7 @@ Status StepReader::window(const Operand &operand, std::span<const int64_t> exten
   }
   if (Status status = reach(operand.buffer, operand.offset, extents, strides, operand.indices, isOutput); !status)
     return status;
-  for (const IndexOperand &index : operand.indices)
+  for (const StepIndexOperand &index : operand.indices)
     if (Status status = reach(index.buffer, index.offset, extents, index.strides, {}, false); !status)
       return status;
   return Status::ok();
@@ -297,27 +298,27 @@ Status StepReader::results(size_t inputs, size_t outputs) const {
 // Writing specs and arguments
 //===----------------------------------------------------------------------===//
 
-InnerMode rlx::innerMode(int64_t stride) {
+InnerMode rlx::select::innerMode(int64_t stride) {
   return stride == 1 ? InnerMode::Contiguous : stride == 0 ? InnerMode::Splat : InnerMode::Strided;
 }
 
-std::unique_ptr<data::AccessSpecT> rlx::accessSpecOf(const Operand &operand, size_t innerLoop) {
+std::unique_ptr<data::AccessSpecT> rlx::select::accessSpecOf(const StepOperand &operand, size_t innerLoop) {
   auto spec = std::make_unique<data::AccessSpecT>();
   spec->kind = operand.kind;
   spec->type = operand.type;
   spec->inner = innerMode(operand.strides[innerLoop]);
   if (!operand.indices.empty())
     spec->index_type = operand.indices[0].type;
-  for (const IndexOperand &index : operand.indices)
+  for (const StepIndexOperand &index : operand.indices)
     spec->index_inner.push_back(innerMode(index.strides[innerLoop]));
   return spec;
 }
 
-void rlx::append(std::vector<int64_t> &to, std::span<const int64_t> from) {
+void rlx::select::append(std::vector<int64_t> &to, std::span<const int64_t> from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-void rlx::appendPointer(const Operand &operand, StepInstance &call) {
+void rlx::select::appendPointer(const StepOperand &operand, StepInstance &call) {
   if (operand.kind == AccessKind::Iota) {
     call.pointers.push_back({});
     return;
@@ -325,16 +326,16 @@ void rlx::appendPointer(const Operand &operand, StepInstance &call) {
   // The windows were checked, so offsets in bytes fit too.
   call.pointers.push_back({PointerSource::Kind::Buffer, operand.buffer,
                            operand.offset * static_cast<int64_t>(elementSize(operand.type))});
-  for (const IndexOperand &index : operand.indices)
+  for (const StepIndexOperand &index : operand.indices)
     call.pointers.push_back({PointerSource::Kind::Buffer, index.buffer,
                              index.offset * static_cast<int64_t>(elementSize(index.type))});
 }
 
-void rlx::appendOperand(const Operand &operand, StepInstance &call) {
+void rlx::select::appendOperand(const StepOperand &operand, StepInstance &call) {
   if (operand.kind == AccessKind::Iota)
     call.integers.push_back(operand.offset);
   append(call.integers, operand.strides);
-  for (const IndexOperand &index : operand.indices) {
+  for (const StepIndexOperand &index : operand.indices) {
     append(call.integers, index.strides);
     call.integers.push_back(index.extent);
     call.integers.push_back(index.axisStride);
@@ -342,4 +343,4 @@ void rlx::appendOperand(const Operand &operand, StepInstance &call) {
   appendPointer(operand, call);
 }
 
-int64_t rlx::product(std::span<const int64_t> extents) { return *elementCount(extents); }
+int64_t rlx::select::product(std::span<const int64_t> extents) { return *elementCount(extents); }

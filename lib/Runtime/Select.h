@@ -15,10 +15,11 @@
 #include <span>
 #include <string>
 
-namespace rlx {
+/// A namespace of their own: the emitters of lib/Codegen speak of operands too.
+namespace rlx::select {
 
 /// Who supplies the indices of an Indexed operand.
-struct IndexOperand {
+struct StepIndexOperand {
   uint32_t buffer = 0;
   data::ElementType type = data::ElementType::I64;
   int64_t offset = 0;
@@ -29,19 +30,19 @@ struct IndexOperand {
 /// An access with its numbers. A broadcast loop has stride 0; the stride of a
 /// loop of extent 1 is whatever the expression gave (it is never applied, but it
 /// keeps the kernel variant the one that larger extents have).
-struct Operand {
+struct StepOperand {
   data::AccessKind kind = data::AccessKind::Direct;
   data::ElementType type = data::ElementType::F32;
   uint32_t buffer = 0;
   int64_t offset = 0;
   std::vector<int64_t> strides;
-  std::vector<IndexOperand> indices;
+  std::vector<StepIndexOperand> indices;
 };
 
 /// A loop nest and what it touches.
 struct Nest {
   std::vector<int64_t> extents;
-  std::vector<Operand> operands;
+  std::vector<StepOperand> operands;
 
   /// Removes loops of extent 1 from [begin, end) but leaves `keep` (0 or 1) of
   /// them: the last, or a new one with stride 1 where there is none. Returns the
@@ -82,15 +83,15 @@ public:
   /// The numbers of an access over the first `extents.size()` loops. Errors: the
   /// wrong number of strides, a broadcast that does not fit, an unsuitable
   /// buffer. The window is not yet checked.
-  Result<Operand> operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
+  Result<StepOperand> operand(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
   /// As operand(), for families that take plain windows only.
-  Result<Operand> direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
+  Result<StepOperand> direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
 
   /// Checks that everything the operand can reach over a nest of these extents
   /// lies in its buffers (strides as long as extents), and remembers it.
-  Status window(const Operand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+  Status window(const StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
                 bool isOutput);
-  Status window(const Operand &operand, std::span<const int64_t> extents, bool isOutput) {
+  Status window(const StepOperand &operand, std::span<const int64_t> extents, bool isOutput) {
     return window(operand, extents, operand.strides, isOutput);
   }
   /// After all windows: outputs overlap no input.
@@ -112,14 +113,14 @@ private:
   std::vector<Touched> touched;
 
   Status reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents, std::span<const int64_t> strides,
-               std::span<const IndexOperand> indices, bool isOutput);
+               std::span<const StepIndexOperand> indices, bool isOutput);
 };
 
 data::InnerMode innerMode(int64_t stride);
-std::unique_ptr<data::AccessSpecT> accessSpecOf(const Operand &operand, size_t innerLoop);
+std::unique_ptr<data::AccessSpecT> accessSpecOf(const StepOperand &operand, size_t innerLoop);
 /// Appends an operand's block of integers and its pointers.
-void appendOperand(const Operand &operand, StepInstance &call);
-void appendPointer(const Operand &operand, StepInstance &call);
+void appendOperand(const StepOperand &operand, StepInstance &call);
+void appendPointer(const StepOperand &operand, StepInstance &call);
 void append(std::vector<int64_t> &to, std::span<const int64_t> from);
 /// Product of the extents, which is known to fit.
 int64_t product(std::span<const int64_t> extents);
@@ -133,6 +134,6 @@ Selected selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &c
 Selected selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes);
 Selected selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
 
-} // namespace rlx
+} // namespace rlx::select
 
 #endif // RLX_LIB_RUNTIME_SELECT_H

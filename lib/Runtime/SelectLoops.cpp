@@ -4,8 +4,9 @@
 #include <algorithm>
 
 using namespace rlx;
+using namespace rlx::select;
 
-Selected rlx::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
+Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
   if (Status status = reader.program(step.program, step.inputs.size()); !status)
     return status.takeError();
@@ -29,7 +30,7 @@ Selected rlx::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInsta
   for (size_t i = 0; i != step.inputs.size() + step.outputs.size(); ++i) {
     bool isOutput = i >= step.inputs.size();
     const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
-    Result<Operand> operand = reader.operand(access, *extents, isOutput);
+    Result<StepOperand> operand = reader.operand(access, *extents, isOutput);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)

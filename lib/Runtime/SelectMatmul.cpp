@@ -5,13 +5,14 @@
 #include <algorithm>
 
 using namespace rlx;
+using namespace rlx::select;
 
 namespace {
 constexpr size_t kMaxBatchLoops = 4;
 constexpr int64_t kRowClasses = 6; // 1..5 exact, 6 = six or more
 } // namespace
 
-Selected rlx::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes) {
+Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes) {
   const data::StepT &step = reader.step;
   if (step.inputs.size() < 2 || step.outputs.empty())
     return reader.malformed("a matmul has inputs a and b and an output");
@@ -38,10 +39,10 @@ Selected rlx::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInst
   size_t row = extents->size() - 2, column = row + 1;
 
   // a moves along the batch, rows and k; b along the batch, k and columns.
-  Result<Operand> a = reader.direct(*step.inputs[0], *extents, false);
+  Result<StepOperand> a = reader.direct(*step.inputs[0], *extents, false);
   if (!a)
     return a.takeError();
-  Result<Operand> b = reader.direct(*step.inputs[1], *extents, false);
+  Result<StepOperand> b = reader.direct(*step.inputs[1], *extents, false);
   if (!b)
     return b.takeError();
   if ((*extents)[column] > 1 && a->strides[column] != 0)
@@ -81,7 +82,7 @@ Selected rlx::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInst
   for (size_t i = 2; i != step.inputs.size() + step.outputs.size(); ++i) {
     bool isOutput = i >= step.inputs.size();
     const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
-    Result<Operand> operand = isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
+    Result<StepOperand> operand = isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)
@@ -112,7 +113,7 @@ Selected rlx::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInst
   column = row + 1;
   int64_t rows = nest.extents[row], columns = nest.extents[column];
 
-  const Operand &left = nest.operands[0], &right = nest.operands[1];
+  const StepOperand &left = nest.operands[0], &right = nest.operands[1];
   spec.family = data::Family::Matmul;
   spec.rank = static_cast<uint8_t>(row + 2);
   spec.batch_rank = static_cast<uint8_t>(row);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 using namespace rlx;
+using namespace rlx::select;
 using data::ExprOp;
 
 namespace {
@@ -39,7 +40,7 @@ bool alwaysContiguous(const data::PlanTemplateT &plan, const data::StepT &step, 
 }
 } // namespace
 
-Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
+Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
   if (Status status = reader.program(step.program, step.inputs.size()); !status)
     return status.takeError();
@@ -74,7 +75,7 @@ Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInst
     outputAccess.strides.resize(kept);
     outputAccess.broadcast.resize(std::min(kept, outputAccess.broadcast.size()));
   }
-  Result<Operand> output = reader.operand(outputAccess, keptExtents, true);
+  Result<StepOperand> output = reader.operand(outputAccess, keptExtents, true);
   if (!output)
     return output.takeError();
   if (output->kind != data::AccessKind::Direct)
@@ -85,7 +86,7 @@ Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInst
   Nest nest;
   nest.extents = *extents;
   for (const auto &access : step.inputs) {
-    Result<Operand> operand = reader.operand(*access, *extents, false);
+    Result<StepOperand> operand = reader.operand(*access, *extents, false);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, false); !status)
@@ -143,7 +144,7 @@ Selected rlx::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInst
     spec.inputs.push_back(accessSpecOf(nest.operands[i], vectorLoop));
     appendOperand(nest.operands[i], call);
   }
-  Operand &result = nest.operands.back();
+  StepOperand &result = nest.operands.back();
   result.strides.resize(kept);
   if (result.strides.back() == 0 && nest.extents[kept - 1] > 1)
     return reader.malformed("an output has stride 0 along the innermost loop");

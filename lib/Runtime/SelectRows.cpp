@@ -4,8 +4,9 @@
 #include <bit>
 
 using namespace rlx;
+using namespace rlx::select;
 
-Selected rlx::selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
+Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
   if (step.inputs.size() != size_t(1) + step.has_scale + step.has_bias || step.outputs.size() != 1)
     return reader.malformed("its operands are not x, scale, bias and one output");
@@ -30,11 +31,11 @@ Selected rlx::selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstan
 
   Nest nest;
   nest.extents = *extents;
-  std::vector<Operand> perRow; // scale and bias: the same for every row
+  std::vector<StepOperand> perRow; // scale and bias: the same for every row
   for (size_t i = 0; i != step.inputs.size() + 1; ++i) {
     bool isOutput = i == step.inputs.size();
     const data::AccessT &access = isOutput ? *step.outputs[0] : *step.inputs[i];
-    Result<Operand> operand = reader.direct(access, *extents, isOutput);
+    Result<StepOperand> operand = reader.direct(access, *extents, isOutput);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)
@@ -70,7 +71,7 @@ Selected rlx::selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstan
   call.integers.push_back(std::bit_cast<int64_t>(step.epsilon));
   spec.inputs.push_back(accessSpecOf(nest.operands[0], outer));
   appendOperand(nest.operands[0], call);
-  for (const Operand &operand : perRow) {
+  for (const StepOperand &operand : perRow) {
     spec.inputs.push_back(accessSpecOf(operand, operand.strides.size() - 1));
     call.integers.push_back(operand.strides.back());
     appendPointer(operand, call);

@@ -2,8 +2,9 @@
 #include "Select.h"
 
 using namespace rlx;
+using namespace rlx::select;
 
-Selected rlx::selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
+Selected rlx::select::selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
   if (step.inputs.size() != 1 || step.outputs.size() != 1)
     return reader.malformed("a scan has one input and one output");
@@ -22,7 +23,7 @@ Selected rlx::selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstan
   Nest nest;
   nest.extents = *extents;
   for (bool isOutput : {false, true}) {
-    Result<Operand> operand = reader.direct(isOutput ? *step.outputs[0] : *step.inputs[0], *extents, isOutput);
+    Result<StepOperand> operand = reader.direct(isOutput ? *step.outputs[0] : *step.inputs[0], *extents, isOutput);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)
