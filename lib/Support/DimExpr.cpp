@@ -245,20 +245,36 @@ struct DimExpr::Builder {
     return compound(Kind::Sum, std::move(operands));
   }
 
+  /// a + scale * b; both are normalised.
   static Polynomial add(Polynomial a, const Polynomial &b, int64_t scale) {
-    a.overflow |= b.overflow;
-    if (a.overflow)
-      return a;
-    for (const Term &term : b.terms) {
+    Polynomial sum;
+    sum.overflow = a.overflow || b.overflow;
+    if (sum.overflow)
+      return sum;
+    sum.terms.reserve(a.terms.size() + b.terms.size());
+    auto x = a.terms.begin();
+    for (const Term &y : b.terms) {
       int64_t coefficient;
-      if (__builtin_mul_overflow(term.coefficient, scale, &coefficient)) {
-        a.overflow = true;
-        return a;
+      if (__builtin_mul_overflow(y.coefficient, scale, &coefficient)) {
+        sum.overflow = true;
+        return sum;
       }
-      a.terms.push_back({term.atoms, coefficient});
+      int order = 1; // of *x against y
+      while (x != a.terms.end() && (order = compareMonomials(x->atoms, y.atoms)) < 0)
+        sum.terms.push_back(std::move(*x++));
+      if (x != a.terms.end() && order == 0) {
+        if (__builtin_add_overflow(coefficient, x->coefficient, &coefficient)) {
+          sum.overflow = true;
+          return sum;
+        }
+        ++x;
+      }
+      if (coefficient != 0)
+        sum.terms.push_back({y.atoms, coefficient});
     }
-    normalise(a);
-    return a;
+    sum.terms.insert(sum.terms.end(), std::make_move_iterator(x), std::make_move_iterator(a.terms.end()));
+    sum.overflow = sum.terms.size() > kMaxTerms;
+    return sum;
   }
 
   static std::optional<Term> multiply(const Term &a, const Term &b) {
@@ -572,7 +588,19 @@ struct DimExpr::Builder {
         operands.push_back(rebuild(operand, leaf, memo));
         changed |= operands.back().node != operand.node;
       }
-      if (changed) {
+      if (changed && n.kind == Kind::Sum) {
+        Polynomial sum;
+        for (const DimExpr &operand : operands) {
+          Polynomial p = polynomialOf(operand);
+          sum.overflow |= p.overflow || sum.terms.size() > 16 * kMaxTerms;
+          if (sum.overflow)
+            break;
+          std::move(p.terms.begin(), p.terms.end(), std::back_inserter(sum.terms));
+        }
+        if (!sum.overflow)
+          normalise(sum);
+        result = exprOf(sum);
+      } else if (changed) {
         result = operands[0];
         for (size_t i = 1; i < operands.size(); ++i)
           result = make(n.kind, result, operands[i]);

@@ -111,7 +111,12 @@ std::optional<Linear> linearOf(const DimExpr &e) {
   if (g == 0)
     return r;
   r.scale = first < 0 ? -g : g;
-  auto key = (e - DimExpr(r.offset)).exactQuotient(DimExpr(r.scale));
+  DimExpr terms = r.offset == 0 ? e : e - DimExpr(r.offset);
+  if (r.scale == 1) {
+    r.key = terms;
+    return r;
+  }
+  auto key = terms.exactQuotient(DimExpr(r.scale));
   if (!key)
     return std::nullopt;
   r.key = *key;
@@ -149,7 +154,7 @@ Interval solve(const Interval &r, int64_t scale, int64_t offset) {
 
 /// Facts beyond these are not learnt (they are then asked again): far more than
 /// any graph asks, and a bound for what a file can make us do.
-constexpr size_t kMaxFacts = 192;
+constexpr size_t kMaxFacts = 128;
 
 constexpr char kOurs = '\x01'; // first character of our names; parse() refuses it
 
