@@ -107,7 +107,7 @@ std::optional<int> direction(const DimExpr &e) {
 
 /// Sizes of one name that make an expression a value.
 struct Solution {
-  enum class Kind { One, None, Many } kind;
+  enum class Kind { One, None, Excluded /* by range or multiple */, Many } kind;
   int64_t value = 0;
 };
 
@@ -166,13 +166,13 @@ Solution solveOne(const DimExpr &e, int64_t value, const std::string &name, cons
     int64_t lo = std::max(*first, dim.min), hi = std::min(last, dim.max);
     auto candidate = lo <= hi ? firstMultiple(lo) : std::nullopt;
     if (!candidate || *candidate > hi)
-      return {Solution::Kind::None};
+      return {Solution::Kind::Excluded};
     return hi - *candidate >= dim.multiple ? Solution{Solution::Kind::Many} : Solution{Solution::Kind::One, *candidate};
   }
   // Neither rises nor falls, as far as we see: try every size there may be.
   if (dim.max == INT64_MAX || (dim.max - dim.min) / dim.multiple > kMaxTried)
     return {Solution::Kind::Many};
-  Solution solution{Solution::Kind::None};
+  Solution solution{Solution::Kind::Excluded};
   auto at = firstMultiple(dim.min);
   while (at && *at <= dim.max) {
     n = *at;
@@ -478,8 +478,8 @@ private:
     }
     size_t dim = dimOf(*open.begin());
     Solution solution = solveOne(rest, equation.value, *open.begin(), dims[dim]);
-    if (solution.kind == Solution::Kind::None)
-      return noSolution(dim, is, rest, equation.value);
+    if (solution.kind == Solution::Kind::None || solution.kind == Solution::Kind::Excluded)
+      return noSolution(dim, solution.kind, is, rest, equation.value);
     if (solution.kind == Solution::Kind::Many)
       return {};
     return assign(dim, solution.value,
@@ -488,9 +488,17 @@ private:
                   title);
   }
 
-  Status noSolution(size_t dim, const std::string &is, const DimExpr &e, int64_t value) const {
-    return invalid(ErrorCode::Unsolvable, "dim '" + names[dim] + "': " + is + ", but " + e.str() + " = " +
-                                              std::to_string(value) + " has no integer solution");
+  Status noSolution(size_t dim, Solution::Kind kind, const std::string &is, const DimExpr &e, int64_t value) const {
+    std::string text = "dim '" + names[dim] + "': " + is + ", but " + e.str() + " = " + std::to_string(value);
+    if (kind == Solution::Kind::None)
+      return invalid(ErrorCode::Unsolvable, text + " has no integer solution");
+    const Dim &d = dims[dim];
+    text += " has no solution of " + std::to_string(d.min) + " or more";
+    if (d.max != INT64_MAX)
+      text += " up to " + std::to_string(d.max);
+    if (d.multiple != 1)
+      text += " that is a multiple of " + std::to_string(d.multiple);
+    return invalid(ErrorCode::Unsolvable, text);
   }
 
   static std::set<std::string> namesOf(const DimExpr &e) {
@@ -570,8 +578,9 @@ private:
     int64_t value = static_cast<int64_t>(equation.value / product);
     size_t dim = dimOf(*unknown.begin());
     Solution solution = solveOne(open, value, *unknown.begin(), dims[dim]);
-    if (solution.kind == Solution::Kind::None)
-      return noSolution(dim, slot.title() + " " + context + " has " + elementsText(equation.value), open, value);
+    if (solution.kind == Solution::Kind::None || solution.kind == Solution::Kind::Excluded)
+      return noSolution(dim, solution.kind, slot.title() + " " + context + " has " + elementsText(equation.value), open,
+                        value);
     if (solution.kind == Solution::Kind::Many)
       return {};
     return assign(dim, solution.value,
