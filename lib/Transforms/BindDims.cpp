@@ -5,11 +5,11 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+using llvm::StringRef;
 using mlir::failure;
 using mlir::LogicalResult;
 using mlir::RankedTensorType;
 using mlir::success;
-using llvm::StringRef;
 
 namespace rlx::transforms {
 
@@ -26,8 +26,8 @@ LogicalResult parseBinding(mlir::Operation *op, llvm::ArrayRef<std::string> text
     if (name.empty() || name.size() == text.size())
       return op->emitError("rlx-bind-dims: '") << text << "' is not of the form name=size";
     if (number.getAsInteger(10, size))
-      return op->emitError("rlx-bind-dims: the size of dim '") << name << "', '" << number
-                                                               << "', is not a 64-bit integer";
+      return op->emitError("rlx-bind-dims: the size of dim '")
+             << name << "', '" << number << "', is not a 64-bit integer";
     auto [place, inserted] = binding.emplace(name.str(), size);
     if (!inserted && place->second != size)
       return op->emitError("rlx-bind-dims: dim '") << name << "' is given as " << place->second << " and as " << size;

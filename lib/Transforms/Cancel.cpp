@@ -8,8 +8,8 @@
 #include "Patterns.h"
 #include "Shapes.h"
 
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -83,7 +83,8 @@ struct DropIdentity : mlir::RewritePattern {
     for (unsigned kept : {0u, 1u}) {
       if (kept == 1 && !commutes)
         break;
-      if (op->getOperand(kept).getType() == op->getResult(0).getType() && isRightIdentity(op, op->getOperand(1 - kept))) {
+      if (op->getOperand(kept).getType() == op->getResult(0).getType() &&
+          isRightIdentity(op, op->getOperand(1 - kept))) {
         rewriter.replaceOp(op, op->getOperand(kept));
         return mlir::success();
       }
@@ -236,16 +237,20 @@ struct DropSingleConcat : mlir::OpRewritePattern<ir::ConcatOp> {
   }
 };
 
-/// An op that broadcasts by itself reads the small tensor, not the repeated one,
-/// wherever its result keeps its dims.
+/// An op that broadcasts by itself reads the small tensor, not the repeated one, where every axis that is repeated has
+/// the size of the op's result anyway: nothing else gives the result its shape, and nothing is required of it.
 struct ReadBeforeBroadcast : mlir::OpInterfaceRewritePattern<ir::ShapeFunctionOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
   llvm::LogicalResult matchAndRewrite(ir::ShapeFunctionOpInterface op, mlir::PatternRewriter &rewriter) const override {
-    if (!llvm::isa<ir::ElementwiseOpInterface, ir::MatmulOp>(op.getOperation()))
+    // A matmul broadcasts all axes but the last two.
+    size_t exact = 0;
+    if (llvm::isa<ir::MatmulOp>(op.getOperation()))
+      exact = 2;
+    else if (!llvm::isa<ir::ElementwiseOpInterface>(op.getOperation()))
       return mlir::failure();
     for (mlir::OpOperand &operand : op->getOpOperands()) {
       auto broadcast = operand.get().getDefiningOp<ir::BroadcastToOp>();
-      if (!broadcast || !keepsDims(op, operand.getOperandNumber(), broadcast.getInput()))
+      if (!broadcast || !isRedundant(op, broadcast, exact) || !keepsDims(op, operand.getOperandNumber(), broadcast))
         continue;
       rewriter.modifyOpInPlace(op, [&] { operand.set(broadcast.getInput()); });
       return mlir::success();
@@ -253,15 +258,31 @@ struct ReadBeforeBroadcast : mlir::OpInterfaceRewritePattern<ir::ShapeFunctionOp
     return mlir::failure();
   }
 
-  /// Would `op` have the same result if operand `number` were `value`?
-  static bool keepsDims(ir::ShapeFunctionOpInterface op, unsigned number, Value value) {
-    if (llvm::isa<ir::MatmulOp>(op.getOperation()) && llvm::cast<RankedTensorType>(value.getType()).getRank() < 2)
+private:
+  static bool isRedundant(mlir::Operation *op, ir::BroadcastToOp broadcast, size_t exact) {
+    std::optional<Dims> small = dimsOf(broadcast.getInput().getType()), large = dimsOf(broadcast.getType()),
+                        result = dimsOf(llvm::cast<RankedTensorType>(op->getResult(0).getType()));
+    if (!small || !large || !result || large->size() > result->size() || small->size() < exact)
       return false;
+    for (size_t axis = 0; axis < large->size(); ++axis) {
+      // Axes count from the last one.
+      const DimExpr &size = (*large)[large->size() - 1 - axis];
+      DimExpr before = axis < small->size() ? (*small)[small->size() - 1 - axis] : DimExpr(1);
+      if (before == size)
+        continue;
+      if (before != DimExpr(1) || axis < exact || size != (*result)[result->size() - 1 - axis])
+        return false;
+    }
+    return true;
+  }
+
+  /// Would `op` have the same dims if operand `number` were what `broadcast` reads?
+  static bool keepsDims(ir::ShapeFunctionOpInterface op, unsigned number, ir::BroadcastToOp broadcast) {
     std::optional<Dims> expected = dimsOf(llvm::cast<RankedTensorType>(op->getResult(0).getType()));
     llvm::SmallVector<ir::TensorShape> operands, inferred;
     for (Value operand : op->getOperands())
       operands.push_back(ir::getShape(llvm::cast<RankedTensorType>(operand.getType())));
-    operands[number] = ir::getShape(llvm::cast<RankedTensorType>(value.getType()));
+    operands[number] = ir::getShape(broadcast.getInput().getType());
     // A shape that does not fit is an answer here, not an error to report.
     mlir::ScopedDiagnosticHandler quiet(op->getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
     return expected && succeeded(op.inferShapes(operands, inferred)) && inferred.size() == 1 &&
@@ -272,11 +293,10 @@ struct ReadBeforeBroadcast : mlir::OpInterfaceRewritePattern<ir::ShapeFunctionOp
 } // namespace
 
 void addCancelPatterns(mlir::RewritePatternSet &patterns) {
-  patterns
-      .add<DropIdentity, SquareByProduct, DropTwice<ir::NegOp>, DropTwice<ir::NotOp>, DropSelect,
-           DropSameType<ir::ReshapeOp>, DropSameType<ir::BroadcastToOp>, DropSameType<ir::ConvertOp>,
-           SkipInner<ir::ReshapeOp>, SkipInner<ir::BroadcastToOp>, ComposeTransposes, TransposeThroughReshapes, DropSingleConcat,
-           ReadBeforeBroadcast>(patterns.getContext());
+  patterns.add<DropIdentity, SquareByProduct, DropTwice<ir::NegOp>, DropTwice<ir::NotOp>, DropSelect,
+               DropSameType<ir::ReshapeOp>, DropSameType<ir::BroadcastToOp>, DropSameType<ir::ConvertOp>,
+               SkipInner<ir::ReshapeOp>, SkipInner<ir::BroadcastToOp>, ComposeTransposes, TransposeThroughReshapes,
+               DropSingleConcat, ReadBeforeBroadcast>(patterns.getContext());
 }
 
 } // namespace rlx::transforms

@@ -172,9 +172,9 @@ private:
       ir::TensorShape promised = ir::getShape(stated), found = ir::getShape(typeOf(value));
       if (!promised.isKnown()) {
         if (promised.rank() != found.rank())
-          return output.emitError("output '") << graph.getOutputName(index) << "': stated as "
-                                              << ir::toString(promised.dims) << ", but it is "
-                                              << ir::toString(found.dims);
+          return output.emitError("output '")
+                 << graph.getOutputName(index) << "': stated as " << ir::toString(promised.dims) << ", but it is "
+                 << ir::toString(found.dims);
         results.push_back(value.getType());
         continue;
       }
@@ -186,9 +186,9 @@ private:
         llvm::erase_if(found.dims, isUnit);
       }
       if (promised.rank() != found.rank())
-        return output.emitError("output '") << graph.getOutputName(index) << "': stated as "
-                                            << ir::toString(ir::getShape(stated).dims) << ", but it is "
-                                            << ir::toString(ir::getShape(typeOf(value)).dims);
+        return output.emitError("output '")
+               << graph.getOutputName(index) << "': stated as " << ir::toString(ir::getShape(stated).dims)
+               << ", but it is " << ir::toString(ir::getShape(typeOf(value)).dims);
       for (auto [a, b] : llvm::zip_equal(promised.dims, found.dims))
         if (failed(promise(output, a, b, "output '" + graph.getOutputName(index) + "' is stated as " + a.str())))
           return failure();

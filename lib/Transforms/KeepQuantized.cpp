@@ -39,7 +39,8 @@ bool isStoredInteger(Value value) {
 std::optional<Dequantized> readDequantized(Value value) {
   auto read = [&](Value converted, Value scale) -> std::optional<Dequantized> {
     auto convert = converted.getDefiningOp<ir::ConvertOp>();
-    if (!convert || !isStoredInteger(convert.getInput()) || !llvm::isa<mlir::FloatType>(convert.getType().getElementType()))
+    if (!convert || !isStoredInteger(convert.getInput()) ||
+        !llvm::isa<mlir::FloatType>(convert.getType().getElementType()))
       return std::nullopt;
     // Were the scale of higher rank or larger, the product would have another shape than the weight.
     if (convert.getType() != value.getType())

@@ -130,11 +130,12 @@ static void registerStaged(StringRef name, StringRef summary, llvm::ArrayRef<Str
 
 void registerPipelines() {
   registerStaged<PrepareOptions>(
-      "rlx-prepare", "Once per graph: infer dims, fold, dedupe constants, recognise what exporters spell out, decompose",
+      "rlx-prepare",
+      "Once per graph: infer dims, fold, dedupe constants, recognise what exporters spell out, decompose",
       prepareStages(), buildPreparePipeline);
-  registerStaged<SpecializeOptions>(
-      "rlx-specialize", "Per binding: put sizes beside names, recompute shapes, check that all is static",
-      specializeStages(), buildSpecializePipeline);
+  registerStaged<SpecializeOptions>("rlx-specialize",
+                                    "Per binding: put sizes beside names, recompute shapes, check that all is static",
+                                    specializeStages(), buildSpecializePipeline);
 }
 
 } // namespace rlx::transforms

@@ -139,9 +139,9 @@ std::string nodeName(mlir::Operation *op) {
   return name.empty() ? op->getName().getStringRef().str() : name;
 }
 
-llvm::LogicalResult rewriteTypes(
-    mlir::Operation *root,
-    llvm::function_ref<mlir::FailureOr<RankedTensorType>(mlir::Operation *, RankedTensorType)> rewrite) {
+llvm::LogicalResult
+rewriteTypes(mlir::Operation *root,
+             llvm::function_ref<mlir::FailureOr<RankedTensorType>(mlir::Operation *, RankedTensorType)> rewrite) {
   auto rewriteValue = [&](mlir::Operation *op, mlir::Value value) -> llvm::LogicalResult {
     auto type = llvm::dyn_cast<RankedTensorType>(value.getType());
     if (!type)

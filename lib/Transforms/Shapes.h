@@ -48,10 +48,9 @@ std::string nodeName(mlir::Operation *op);
 
 /// Calls `rewrite` on each tensor type of values in `root`: results, block arguments
 /// and the signatures of graphs. Null means unchanged; a failure ends the walk.
-llvm::LogicalResult
-rewriteTypes(mlir::Operation *root,
-             llvm::function_ref<mlir::FailureOr<mlir::RankedTensorType>(mlir::Operation *, mlir::RankedTensorType)>
-                 rewrite);
+llvm::LogicalResult rewriteTypes(
+    mlir::Operation *root,
+    llvm::function_ref<mlir::FailureOr<mlir::RankedTensorType>(mlir::Operation *, mlir::RankedTensorType)> rewrite);
 
 } // namespace rlx::transforms
 

@@ -30,14 +30,15 @@ struct StripDims : impl::StripDimsBase<StripDims> {
 
 private:
   llvm::LogicalResult checkStatic() {
-    return rewriteTypes(getOperation(),
-                        [](mlir::Operation *op, mlir::RankedTensorType type) -> mlir::FailureOr<mlir::RankedTensorType> {
-                          if (llvm::isa_and_present<ir::DimsAttr>(type.getEncoding()) && !type.hasStaticShape())
-                            return op->emitError(nodeName(op))
-                                   << ": " << type << " has an open dim, whose name would be lost; rlx-bind-dims and "
-                                   << "rlx-sync-shapes come before";
-                          return mlir::RankedTensorType();
-                        });
+    return rewriteTypes(
+        getOperation(),
+        [](mlir::Operation *op, mlir::RankedTensorType type) -> mlir::FailureOr<mlir::RankedTensorType> {
+          if (llvm::isa_and_present<ir::DimsAttr>(type.getEncoding()) && !type.hasStaticShape())
+            return op->emitError(nodeName(op))
+                   << ": " << type << " has an open dim, whose name would be lost; rlx-bind-dims and "
+                   << "rlx-sync-shapes come before";
+          return mlir::RankedTensorType();
+        });
   }
 
   static bool hasDims(mlir::Operation *root) {

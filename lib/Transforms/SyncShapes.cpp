@@ -104,9 +104,9 @@ private:
       RankedTensorType found = typeOf(value);
       if (promised->getRank() == found.getRank()) {
         if (failed(agree(*promised, found)))
-          return output.emitError("output '") << graph.getOutputName(index) << "': stated as "
-                                              << showSizes(promised->getShape()) << ", but it is "
-                                              << showSizes(found.getShape());
+          return output.emitError("output '")
+                 << graph.getOutputName(index) << "': stated as " << showSizes(promised->getShape()) << ", but it is "
+                 << showSizes(found.getShape());
         // Where the promise left a dim open and the value does not, the value says it.
         if (!promised->hasStaticShape() && !ir::getShape(*promised).isKnown())
           promised = found;

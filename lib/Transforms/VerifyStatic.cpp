@@ -15,10 +15,8 @@ struct VerifyStatic : impl::VerifyStaticBase<VerifyStatic> {
 
   void runOnOperation() override {
     Binding binding = getOperation().getBinding();
-    llvm::LogicalResult result =
-        rewriteTypes(getOperation(), [&](mlir::Operation *op, mlir::RankedTensorType type) {
-          return check(op, type, binding);
-        });
+    llvm::LogicalResult result = rewriteTypes(
+        getOperation(), [&](mlir::Operation *op, mlir::RankedTensorType type) { return check(op, type, binding); });
     if (failed(result))
       return signalPassFailure();
     markAllAnalysesPreserved();
@@ -31,8 +29,8 @@ private:
     ir::TensorShape shape = ir::getShape(type);
     for (auto [axis, dim] : llvm::enumerate(shape.dims)) {
       if (ir::isUnknown(dim)) {
-        mlir::InFlightDiagnostic diagnostic = op->emitError(nodeName(op)) << ": axis " << axis << " of " << type
-                                                                          << " is unknown";
+        mlir::InFlightDiagnostic diagnostic = op->emitError(nodeName(op))
+                                              << ": axis " << axis << " of " << type << " is unknown";
         diagnostic.attachNote() << "rlx-infer-dims finds it, or says why it cannot";
         return diagnostic;
       }
@@ -41,8 +39,8 @@ private:
       std::set<std::string> names;
       dim.collectNames(names);
       std::erase_if(names, [&](const std::string &name) { return binding.contains(name); });
-      mlir::InFlightDiagnostic diagnostic =
-          op->emitError(nodeName(op)) << ": axis " << axis << " of " << type << " has no size";
+      mlir::InFlightDiagnostic diagnostic = op->emitError(nodeName(op))
+                                            << ": axis " << axis << " of " << type << " has no size";
       if (names.empty())
         diagnostic.attachNote() << "its names are bound; rlx-sync-shapes computes it";
       else

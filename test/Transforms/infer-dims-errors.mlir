@@ -44,3 +44,20 @@ rlx.graph @never(%x: tensor<?xf32, #rlx.dims<[S]>>) -> tensor<8xf32> attributes 
   %0 = rlx.assume_dims %x : tensor<?xf32, #rlx.dims<[S]>> -> tensor<8xf32>
   rlx.output %0 : tensor<8xf32>
 }
+
+// -----
+
+// CASES 21: a result or an output that is stated with other static sizes than its operands give.
+rlx.graph @stated_result(%x: tensor<6x4xf32>) -> tensor<5x4xf32> {
+  // expected-error @+1 {{has a result of type 'tensor<5x4xf32>', but its operands give 'tensor<6x4xf32>'}}
+  %0 = rlx.exp %x : tensor<6x4xf32> -> tensor<5x4xf32>
+  rlx.output %0 : tensor<5x4xf32>
+}
+
+// -----
+
+rlx.graph @stated_output(%x: tensor<6x4xf32>) -> (tensor<5x4xf32> {rlx.name = "y"}) {
+  %0 = rlx.exp %x : tensor<6x4xf32> -> tensor<6x4xf32>
+  // expected-error @+1 {{'y' is promised as [5, 4] but its value has sizes [6, 4]}}
+  rlx.output %0 : tensor<6x4xf32>
+}

@@ -472,3 +472,16 @@ rlx.graph @not_keys(%x: tensor<2x6x5xf32>) -> tensor<5x6x2xf32> {
   %2 = rlx.reshape %1 : tensor<5x12xf32> -> tensor<5x6x2xf32>
   rlx.output %2 : tensor<5x6x2xf32>
 }
+
+// -----
+
+// A broadcast that requires something of the sizes stays: here B must be 3 or 1.
+// CHECK-LABEL: rlx.graph @broadcast_requires
+// CHECK: %[[W:.*]] = rlx.broadcast_to
+// CHECK: rlx.add %arg0, %[[W]]
+rlx.graph @broadcast_requires(%x: tensor<3x4xf32>, %m: tensor<1x4xf32>, %b: tensor<?xf32, #rlx.dims<[B]>>) -> tensor<3x4xf32>
+    attributes {dims = [#rlx.dim<"B">]} {
+  %0 = rlx.broadcast_to %m : tensor<1x4xf32> -> tensor<?x4xf32, #rlx.dims<[B, 4]>>
+  %1 = rlx.add %x, %0 : tensor<3x4xf32>, tensor<?x4xf32, #rlx.dims<[B, 4]>> -> tensor<3x4xf32>
+  rlx.output %1 : tensor<3x4xf32>
+}

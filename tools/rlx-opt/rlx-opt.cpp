@@ -1,10 +1,8 @@
 //===- rlx-opt.cpp - runs passes over rlx graphs --------------------------===//
+#include "rlx/Codegen/Plan/Passes.h"
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
 #include "rlx/Transforms/Passes.h"
 #include "rlx/Transforms/Pipelines.h"
-#ifdef RLX_OPT_PLAN_PASSES
-#include "rlx/Codegen/Plan/Passes.h"
-#endif
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,7 +23,8 @@ Whole stages have a name, and stop where asked:
 
   rlx-opt graph.mlir --rlx-prepare                       once per graph
   rlx-opt graph.mlir --rlx-prepare=until=recognise
-  rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16    per set of sizes
+  rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16                    per set of sizes
+  rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16 --rlx-lower-host   down to the plan
 
 To see each step: --mlir-print-ir-after-change. To see what merged: --remarks-filter=rlx-dedupe-constants.
 Reads standard input when no file is named, text or bytecode. Exits with 1 when the input is wrong.
@@ -34,13 +33,11 @@ Reads standard input when no file is named, text or bytecode. Exits with 1 when 
 int main(int argc, char **argv) {
   // Only what a test needs: rlx itself, and what stands on the other side of rlx-strip-dims.
   mlir::DialectRegistry registry;
-  registry.insert<rlx::ir::RLXDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect,
-                  mlir::tensor::TensorDialect>();
+  registry
+      .insert<rlx::ir::RLXDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::tensor::TensorDialect>();
   rlx::transforms::registerTransformsPasses();
   rlx::transforms::registerPipelines();
-#ifdef RLX_OPT_PLAN_PASSES
   rlx::codegen::registerPlanPasses();
-#endif
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerSymbolDCEPass();

@@ -27,10 +27,10 @@ def InferDims : Pass<"rlx-infer-dims", "::rlx::ir::GraphOp"> {
     ```mlir
     rlx.graph @main(%x: tensor<?x4xf32, #rlx.dims<[x_0, 4]>> {rlx.name = "x"},
                     %y: tensor<?x4xf32, #rlx.dims<[y_0, 4]>> {rlx.name = "y"})
-        -> (tensor<?x4xf32, #rlx.dims<[x_0 + y_0, 4]>>)
+        -> (tensor<?x4xf32, #rlx.dims<[x_0+y_0, 4]>>)
         attributes {dims = [#rlx.dim<"x_0">, #rlx.dim<"y_0">]} {
-      %0 = rlx.concat %x, %y axis 0 : ... -> tensor<?x4xf32, #rlx.dims<[x_0 + y_0, 4]>>
-      rlx.output %0 : tensor<?x4xf32, #rlx.dims<[x_0 + y_0, 4]>>
+      %0 = rlx.concat %x, %y axis 0 : ... -> tensor<?x4xf32, #rlx.dims<[x_0+y_0, 4]>>
+      rlx.output %0 : tensor<?x4xf32, #rlx.dims<[x_0+y_0, 4]>>
     }
     ```
 

@@ -33,8 +33,7 @@ struct PrepareOptions : mlir::PassPipelineOptions<PrepareOptions> {
 /// Options of rlx-specialize: what happens to a prepared graph for one binding.
 struct SpecializeOptions : mlir::PassPipelineOptions<SpecializeOptions> {
   ListOption<std::string> dims{*this, "dims", llvm::cl::desc("Sizes by name, as name=size,name=size")};
-  Option<std::string> until{*this, "until", llvm::cl::desc("Stop after this stage: bind or sync"),
-                            llvm::cl::init("")};
+  Option<std::string> until{*this, "until", llvm::cl::desc("Stop after this stage: bind or sync"), llvm::cl::init("")};
 };
 
 /// Stage names that `until` accepts, in order.
