@@ -375,7 +375,7 @@ TEST_P(ReduceTest, Values) {
             for (int64_t k = 0; k < length; ++k) {
               int64_t v = x[static_cast<size_t>(inner ? r * length + k : k * results + r)];
               sum += v;
-              product *= v;
+              product *= kind == ReduceKind::Prod ? v : 1;
               high = std::max(high, v);
               low = std::min(low, v);
             }
