@@ -17,9 +17,10 @@ using namespace rlx::test;
 
 namespace {
 
-constexpr ElementType kTypes[] = {ElementType::I1,  ElementType::I8,  ElementType::I16, ElementType::I32, ElementType::I64,
-                                  ElementType::U8,  ElementType::U16, ElementType::U32, ElementType::U64, ElementType::F16,
-                                  ElementType::BF16, ElementType::F32, ElementType::F64};
+constexpr ElementType kTypes[] = {ElementType::I1,  ElementType::I8,  ElementType::I16,  ElementType::I32,
+                                  ElementType::I64, ElementType::U8,  ElementType::U16,  ElementType::U32,
+                                  ElementType::U64, ElementType::F16, ElementType::BF16, ElementType::F32,
+                                  ElementType::F64};
 
 /// Rounds to a binary format with `digits` bits of significand, half to even, by scaling: independent of any cast.
 double roundTo(double x, int digits, int minExponent, double largest) {
@@ -90,7 +91,9 @@ uint64_t fromDouble(ElementType type, double x) {
   }
 }
 
-unsigned widthOf(ElementType type) { return type == ElementType::I1 ? 1 : static_cast<unsigned>(elementBytes(type) * 8); }
+unsigned widthOf(ElementType type) {
+  return type == ElementType::I1 ? 1 : static_cast<unsigned>(elementBytes(type) * 8);
+}
 
 /// Integers are carried as 128 bits wide, which holds i64 and u64.
 using Wide = __int128;
@@ -145,19 +148,23 @@ std::vector<uint64_t> interesting(ElementType type) {
                   : type == ElementType::BF16 ? std::ldexp(1, -133)
                   : type == ElementType::F32  ? std::ldexp(1, -149)
                                               : 5e-324;
-    double normal = type == ElementType::F16 ? std::ldexp(1, -14) : type == ElementType::F64 ? std::ldexp(1, -1022) : std::ldexp(1, -126);
+    double normal = type == ElementType::F16   ? std::ldexp(1, -14)
+                    : type == ElementType::F64 ? std::ldexp(1, -1022)
+                                               : std::ldexp(1, -126);
     double largest = type == ElementType::F16    ? 65504
                      : type == ElementType::BF16 ? 0x1.fep127
                      : type == ElementType::F32  ? std::numeric_limits<float>::max()
                                                  : std::numeric_limits<double>::max();
-    for (double x : {0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, 0.1, 7.0, 100.0, 1e-3, 255.0, 1234.5, tiny, 3 * tiny, normal, largest, static_cast<double>(INFINITY)})
+    for (double x : {0.0, 1.0, 2.0, 3.0, 0.5, 1.5, 2.5, 0.1, 7.0, 100.0, 1e-3, 255.0, 1234.5, tiny, 3 * tiny, normal,
+                     largest, static_cast<double>(INFINITY)})
       for (double sign : {1.0, -1.0})
         out.push_back(fromDouble(type, roundToType(sign * x, type)));
     out.push_back(fromDouble(type, NAN));
     return out;
   }
-  for (Wide x : {Wide(0), Wide(1), Wide(2), Wide(3), Wide(7), Wide(8), Wide(31), Wide(63), Wide(100), Wide(-1), Wide(-2), Wide(-3), Wide(-7),
-                 lowest(type), lowest(type) + 1, highest(type), highest(type) - 1, highest(type) / 2, highest(type) / 3})
+  for (Wide x : {Wide(0), Wide(1), Wide(2), Wide(3), Wide(7), Wide(8), Wide(31), Wide(63), Wide(100), Wide(-1),
+                 Wide(-2), Wide(-3), Wide(-7), lowest(type), lowest(type) + 1, highest(type), highest(type) - 1,
+                 highest(type) / 2, highest(type) / 3})
     out.push_back(fromWide(type, x));
   return out;
 }
@@ -167,11 +174,16 @@ std::optional<Wide> integerReference(Opcode op, ElementType type, Wide x, Wide y
   unsigned width = widthOf(type);
   auto shiftBy = [&]() -> int { return y < 0 || y >= static_cast<Wide>(width) ? -1 : static_cast<int>(y); };
   switch (op) {
-  case Opcode::Add: return x + y;
-  case Opcode::Sub: return x - y;
-  case Opcode::Mul: return static_cast<Wide>(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y));
-  case Opcode::Div: return y == 0 ? std::nullopt : std::optional(x / y);
-  case Opcode::Rem: return y == 0 ? std::nullopt : std::optional(x % y);
+  case Opcode::Add:
+    return x + y;
+  case Opcode::Sub:
+    return x - y;
+  case Opcode::Mul:
+    return static_cast<Wide>(static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y));
+  case Opcode::Div:
+    return y == 0 ? std::nullopt : std::optional(x / y);
+  case Opcode::Rem:
+    return y == 0 ? std::nullopt : std::optional(x % y);
   case Opcode::Mod: {
     if (y == 0)
       return std::nullopt;
@@ -188,53 +200,87 @@ std::optional<Wide> integerReference(Opcode op, ElementType type, Wide x, Wide y
         result *= base;
     return static_cast<Wide>(result);
   }
-  case Opcode::Max: return std::max(x, y);
-  case Opcode::Min: return std::min(x, y);
-  case Opcode::And: return x & y;
-  case Opcode::Or: return x | y;
-  case Opcode::Xor: return x ^ y;
-  case Opcode::ShiftLeft: return shiftBy() < 0 ? 0 : x << shiftBy();
-  case Opcode::ShiftRight: return shiftBy() < 0 ? (x < 0 ? -1 : 0) : x >> shiftBy();
-  case Opcode::Neg: return -x;
-  case Opcode::Abs: return x < 0 ? -x : x;
-  case Opcode::Sign: return (x > 0) - (x < 0);
-  case Opcode::Not: return ~x;
-  default: return std::nullopt;
+  case Opcode::Max:
+    return std::max(x, y);
+  case Opcode::Min:
+    return std::min(x, y);
+  case Opcode::And:
+    return x & y;
+  case Opcode::Or:
+    return x | y;
+  case Opcode::Xor:
+    return x ^ y;
+  case Opcode::ShiftLeft:
+    return shiftBy() < 0 ? 0 : x << shiftBy();
+  case Opcode::ShiftRight:
+    return shiftBy() < 0 ? (x < 0 ? -1 : 0) : x >> shiftBy();
+  case Opcode::Neg:
+    return -x;
+  case Opcode::Abs:
+    return x < 0 ? -x : x;
+  case Opcode::Sign:
+    return (x > 0) - (x < 0);
+  case Opcode::Not:
+    return ~x;
+  default:
+    return std::nullopt;
   }
 }
 
 double floatReference(Opcode op, double x, double y) {
   switch (op) {
-  case Opcode::Add: return x + y;
-  case Opcode::Sub: return x - y;
-  case Opcode::Mul: return x * y;
-  case Opcode::Div: return x / y;
-  case Opcode::Rem: return std::fmod(x, y);
+  case Opcode::Add:
+    return x + y;
+  case Opcode::Sub:
+    return x - y;
+  case Opcode::Mul:
+    return x * y;
+  case Opcode::Div:
+    return x / y;
+  case Opcode::Rem:
+    return std::fmod(x, y);
   case Opcode::Mod: {
     double r = std::fmod(x, y);
     return r == 0 ? std::copysign(0.0, y) : (r < 0) != (y < 0) ? r + y : r;
   }
-  case Opcode::Pow: return std::pow(x, y);
+  case Opcode::Pow:
+    return std::pow(x, y);
   case Opcode::Max:
     return std::isnan(x) || std::isnan(y) ? NAN : x == y ? (std::signbit(x) ? y : x) : std::max(x, y);
   case Opcode::Min:
     return std::isnan(x) || std::isnan(y) ? NAN : x == y ? (std::signbit(x) ? x : y) : std::min(x, y);
-  case Opcode::Neg: return -x;
-  case Opcode::Abs: return std::abs(x);
-  case Opcode::Sign: return std::isnan(x) ? x : (x > 0) - (x < 0);
-  case Opcode::Exp: return std::exp(x);
-  case Opcode::Log: return std::log(x);
-  case Opcode::Sqrt: return std::sqrt(x);
-  case Opcode::Rsqrt: return 1 / std::sqrt(x);
-  case Opcode::Reciprocal: return 1 / x;
-  case Opcode::Tanh: return std::tanh(x);
-  case Opcode::Erf: return std::erf(x);
-  case Opcode::Sigmoid: return 1 / (1 + std::exp(-x));
-  case Opcode::Sin: return std::sin(x);
-  case Opcode::Cos: return std::cos(x);
-  case Opcode::Floor: return std::floor(x);
-  case Opcode::Ceil: return std::ceil(x);
-  case Opcode::Round: return std::nearbyint(x);
+  case Opcode::Neg:
+    return -x;
+  case Opcode::Abs:
+    return std::abs(x);
+  case Opcode::Sign:
+    return std::isnan(x) ? x : (x > 0) - (x < 0);
+  case Opcode::Exp:
+    return std::exp(x);
+  case Opcode::Log:
+    return std::log(x);
+  case Opcode::Sqrt:
+    return std::sqrt(x);
+  case Opcode::Rsqrt:
+    return 1 / std::sqrt(x);
+  case Opcode::Reciprocal:
+    return 1 / x;
+  case Opcode::Tanh:
+    return std::tanh(x);
+  case Opcode::Erf:
+    return std::erf(x);
+  case Opcode::Sigmoid:
+    return 1 / (1 + std::exp(-x));
+  case Opcode::Sin:
+    return std::sin(x);
+  case Opcode::Cos:
+    return std::cos(x);
+  case Opcode::Floor:
+    return std::floor(x);
+  case Opcode::Ceil:
+    return std::ceil(x);
+  case Opcode::Round:
+    return std::nearbyint(x);
   case Opcode::Gelu: {
     long double wide = x;
     return std::isinf(x) ? (x < 0 ? -0.0 : x) : static_cast<double>(wide * (std::erfc(-wide / std::sqrt(2.0L)) / 2));
@@ -243,7 +289,8 @@ double floatReference(Opcode op, double x, double y) {
     long double wide = x, y = std::sqrt(8 / std::acos(-1.0L)) * (wide + 0.044715L * wide * wide * wide);
     return std::isinf(x) ? (x < 0 ? -0.0 : x) : static_cast<double>(wide / (1 + std::exp(-y)));
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
@@ -291,7 +338,8 @@ bool floatsOnly(Opcode op) {
 
 bool exists(Opcode op, ElementType type) {
   if (type == ElementType::I1)
-    return op == Opcode::And || op == Opcode::Or || op == Opcode::Xor || op == Opcode::Not || op == Opcode::Max || op == Opcode::Min;
+    return op == Opcode::And || op == Opcode::Or || op == Opcode::Xor || op == Opcode::Not || op == Opcode::Max ||
+           op == Opcode::Min;
   if (isFloatType(type))
     return takesFloats(op) && op != Opcode::Not;
   return !floatsOnly(op);
@@ -316,7 +364,8 @@ TEST_P(ElementTest, EveryType) {
     std::vector<uint64_t> values = interesting(type), xs, ys;
     for (uint64_t x : values)
       for (uint64_t y : binary ? values : std::vector<uint64_t>{0}) {
-        bool fails = !isFloatType(type) && type != ElementType::I1 && !integerReference(op, type, toWide(type, x), toWide(type, y));
+        bool fails = !isFloatType(type) && type != ElementType::I1 &&
+                     !integerReference(op, type, toWide(type, x), toWide(type, y));
         if (!fails) {
           xs.push_back(x);
           ys.push_back(y);
@@ -336,7 +385,8 @@ TEST_P(ElementTest, EveryType) {
       } else {
         Wide a = toWide(type, xs[i]), b = toWide(type, ys[i]);
         uint64_t want = fromWide(type, *integerReference(op, type, a, b));
-        EXPECT_EQ(out[i], want) << data::EnumNameOpcode(op) << "(" << static_cast<int64_t>(a) << ", " << static_cast<int64_t>(b) << ")";
+        EXPECT_EQ(out[i], want) << data::EnumNameOpcode(op) << "(" << static_cast<int64_t>(a) << ", "
+                                << static_cast<int64_t>(b) << ")";
       }
     }
   }
@@ -350,7 +400,8 @@ std::vector<Opcode> arithmetic() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ElementTest, testing::Combine(testing::ValuesIn(arithmetic()), testing::ValuesIn(targets())),
+INSTANTIATE_TEST_SUITE_P(All, ElementTest,
+                         testing::Combine(testing::ValuesIn(arithmetic()), testing::ValuesIn(targets())),
                          [](const auto &info) {
                            return std::string(data::EnumNameOpcode(std::get<0>(info.param))) +
                                   (std::get<1>(info.param) == hostTarget() ? "Host" : "V3");
@@ -378,7 +429,8 @@ TEST(ElementTest, SameBitsOnEveryTarget) {
         Kernel kernel(spec);
         ASSERT_TRUE(kernel) << kernel.error;
         results.emplace_back(type, std::vector<uint64_t>(xs.size()));
-        kernel.run({x.bytes.data(), y.bytes.data(), results.back().bytes.data()}, {static_cast<int64_t>(xs.size()), 1, 1, 1}, 0, 1);
+        kernel.run({x.bytes.data(), y.bytes.data(), results.back().bytes.data()},
+                   {static_cast<int64_t>(xs.size()), 1, 1, 1}, 0, 1);
       }
       for (size_t i = 0; i < xs.size(); ++i)
         if (!std::isnan(toDouble(type, results[0][i])) || !std::isnan(toDouble(type, results[1][i])))
@@ -392,10 +444,12 @@ TEST(ElementTest, CompareSelectAndTests) {
     SCOPED_TRACE(elementTypeName(type));
     bool isFloat = isFloatType(type);
     std::vector<Instr> program;
-    for (Opcode op : {Opcode::Equal, Opcode::NotEqual, Opcode::Less, Opcode::LessEqual, Opcode::Greater, Opcode::GreaterEqual})
+    for (Opcode op :
+         {Opcode::Equal, Opcode::NotEqual, Opcode::Less, Opcode::LessEqual, Opcode::Greater, Opcode::GreaterEqual})
       program.push_back(instr(op, ElementType::I1, 0, 1));
     program.push_back(isFloat ? instr(Opcode::IsNaN, ElementType::I1, 0) : instr(Opcode::Equal, ElementType::I1, 0, 0));
-    program.push_back(isFloat ? instr(Opcode::IsInf, ElementType::I1, 0) : instr(Opcode::NotEqual, ElementType::I1, 0, 0));
+    program.push_back(isFloat ? instr(Opcode::IsInf, ElementType::I1, 0)
+                              : instr(Opcode::NotEqual, ElementType::I1, 0, 0));
     program.push_back(instr(Opcode::Select, type, 2 + 2, 0, 1)); // less ? x : y
     data::KernelSpecT spec = elementwise({type, type}, program, ElementType::I1);
     spec.outputs.clear();
@@ -476,7 +530,8 @@ uint64_t convertReference(ElementType from, ElementType to, uint64_t bits) {
   int shift = 0;
   while ((size >> shift) >> digits)
     ++shift;
-  unsigned __int128 kept = size >> shift, rest = size - (kept << shift), half = shift ? static_cast<unsigned __int128>(1) << (shift - 1) : 0;
+  unsigned __int128 kept = size >> shift, rest = size - (kept << shift),
+                    half = shift ? static_cast<unsigned __int128>(1) << (shift - 1) : 0;
   if (shift && (rest > half || (rest == half && (kept & 1))))
     ++kept;
   double value = std::ldexp(static_cast<double>(static_cast<uint64_t>(kept)), shift);
@@ -503,15 +558,51 @@ TEST_P(ConvertTest, EveryPair) {
     ASSERT_TRUE(kernel) << kernel.error;
     std::vector<uint64_t> values = interesting(from);
     if (isFloatType(from)) {
-      for (double x : {3e9, -3e9, -1.9, 1.9, 127.5, 128.0, 300.0, -129.0, 32767.0, 32768.0, 65519.0, 65520.0, 2049.0, 2051.0, 2.9e-8, 3e-8,
-                       4294967295.0, 4294967296.0, 9.2233720368547748e18, 9.2233720368547758e18, -9.2233720368547758e18, 1.8446744073709550e19,
-                       1.8446744073709552e19, 3.14, 0.26914088, 1.01171875, 0x1.0020001p0, 0x1.002000001p0, 0x1.0080008p0, 0x1.008000000001p0,
-                       0x1.ff7fffffffp127, 0x1.fep127, 0x1.ffp127, 6e-8, 5.9604645e-8, 0x1.0000010000001p0, 1e-310, 0x1p-25, 0x1.0000001p-25})
+      for (double x : {3e9,
+                       -3e9,
+                       -1.9,
+                       1.9,
+                       127.5,
+                       128.0,
+                       300.0,
+                       -129.0,
+                       32767.0,
+                       32768.0,
+                       65519.0,
+                       65520.0,
+                       2049.0,
+                       2051.0,
+                       2.9e-8,
+                       3e-8,
+                       4294967295.0,
+                       4294967296.0,
+                       9.2233720368547748e18,
+                       9.2233720368547758e18,
+                       -9.2233720368547758e18,
+                       1.8446744073709550e19,
+                       1.8446744073709552e19,
+                       3.14,
+                       0.26914088,
+                       1.01171875,
+                       0x1.0020001p0,
+                       0x1.002000001p0,
+                       0x1.0080008p0,
+                       0x1.008000000001p0,
+                       0x1.ff7fffffffp127,
+                       0x1.fep127,
+                       0x1.ffp127,
+                       6e-8,
+                       5.9604645e-8,
+                       0x1.0000010000001p0,
+                       1e-310,
+                       0x1p-25,
+                       0x1.0000001p-25})
         values.push_back(fromDouble(from, roundToType(x, from)));
     } else {
-      for (Wide x : {Wide(300), Wide(2049), Wide(2051), Wide(65519), Wide(65520), Wide(16777217), Wide(16777219), (Wide(1) << 53) + 1,
-                     (Wide(1) << 40) + (Wide(1) << 32) + 1, (Wide(1) << 62) + (Wide(1) << 54) + 1, (Wide(1) << 62) + (Wide(1) << 38) + 1,
-                     (Wide(1) << 62) + (Wide(1) << 54), (Wide(0x101) << 22) + 1, (Wide(0x1ff) << 55) + 3})
+      for (Wide x : {Wide(300), Wide(2049), Wide(2051), Wide(65519), Wide(65520), Wide(16777217), Wide(16777219),
+                     (Wide(1) << 53) + 1, (Wide(1) << 40) + (Wide(1) << 32) + 1, (Wide(1) << 62) + (Wide(1) << 54) + 1,
+                     (Wide(1) << 62) + (Wide(1) << 38) + 1, (Wide(1) << 62) + (Wide(1) << 54), (Wide(0x101) << 22) + 1,
+                     (Wide(0x1ff) << 55) + 3})
         for (Wide sign : {1, -1})
           values.push_back(fromWide(from, sign * x));
     }
@@ -530,9 +621,11 @@ TEST_P(ConvertTest, EveryPair) {
       for (size_t i = 0; i < n; ++i) {
         uint64_t want = convertReference(from, array.type, x[i]);
         if (isFloatType(array.type) && std::isnan(toDouble(array.type, want)))
-          EXPECT_TRUE(std::isnan(toDouble(array.type, array[i]))) << elementTypeName(from) << " to " << elementTypeName(array.type);
+          EXPECT_TRUE(std::isnan(toDouble(array.type, array[i])))
+              << elementTypeName(from) << " to " << elementTypeName(array.type);
         else
-          EXPECT_EQ(array[i], want) << elementTypeName(from) << " to " << elementTypeName(array.type) << " of 0x" << std::hex << x[i];
+          EXPECT_EQ(array[i], want) << elementTypeName(from) << " to " << elementTypeName(array.type) << " of 0x"
+                                    << std::hex << x[i];
       }
   }
 }
@@ -544,7 +637,8 @@ INSTANTIATE_TEST_SUITE_P(All, ConvertTest, testing::ValuesIn(targets()),
 TEST(ElementTest, IntegerDivisionCases) {
   using V = std::vector<int32_t>;
   auto run = [](Opcode op, V x, V y) {
-    Kernel kernel(elementwise({ElementType::I32, ElementType::I32}, {instr(op, ElementType::I32, 0, 1)}, ElementType::I32));
+    Kernel kernel(
+        elementwise({ElementType::I32, ElementType::I32}, {instr(op, ElementType::I32, 0, 1)}, ElementType::I32));
     return apply<int32_t>(kernel, {x.data(), y.data()}, x.size());
   };
   EXPECT_EQ(run(Opcode::Div, {8, -8, 7, -7}, {-3, 3, -2, 2}), (V{-2, -2, -3, -3}));
@@ -564,7 +658,8 @@ TEST(ElementTest, DivisionByZeroNamesTheElement) {
           std::vector<uint64_t> divisor(n, 3);
           divisor[zero] = 0;
           Array x(type, std::vector<uint64_t>(n, 5)), y(type, divisor), out(type, std::vector<uint64_t>(n));
-          ErrorWord error = kernel.run({x.bytes.data(), y.bytes.data(), out.bytes.data()}, {static_cast<int64_t>(n), 1, 1, 1}, 0, 1);
+          ErrorWord error =
+              kernel.run({x.bytes.data(), y.bytes.data(), out.bytes.data()}, {static_cast<int64_t>(n), 1, 1, 1}, 0, 1);
           EXPECT_EQ(error.kind, ErrorKind::DivisionByZero);
           EXPECT_EQ(error.element, static_cast<int64_t>(zero)) << n;
           EXPECT_EQ(error.value, 0);
@@ -573,7 +668,8 @@ TEST(ElementTest, DivisionByZeroNamesTheElement) {
 }
 
 TEST(ElementTest, FirstErrorStays) {
-  Kernel kernel(elementwise({ElementType::I32, ElementType::I32}, {instr(Opcode::Div, ElementType::I32, 0, 1)}, ElementType::I32));
+  Kernel kernel(elementwise({ElementType::I32, ElementType::I32}, {instr(Opcode::Div, ElementType::I32, 0, 1)},
+                            ElementType::I32));
   int32_t x[] = {1}, y[] = {0}, out[] = {7};
   ErrorWord word = {ErrorKind::IndexOutOfRange, 1, 2, 3, 4};
   (void)word;
@@ -613,7 +709,8 @@ TEST(ElementTest, NarrowFloatCases) {
 }
 
 TEST(ElementTest, SubnormalsAndInfinities) {
-  data::KernelSpecT spec = elementwise({ElementType::F32, ElementType::F32}, {instr(Opcode::Mul, ElementType::F32, 0, 1)}, ElementType::F32);
+  data::KernelSpecT spec =
+      elementwise({ElementType::F32, ElementType::F32}, {instr(Opcode::Mul, ElementType::F32, 0, 1)}, ElementType::F32);
   Kernel multiply(spec);
   std::vector<float> x = {bitCast<float>(0x000116C2u), INFINITY}, y = {2, 0};
   std::vector<float> product = apply<float>(multiply, {x.data(), y.data()}, 2);
@@ -634,7 +731,10 @@ TEST(ElementTest, MovingKeepsEveryBit) {
     ASSERT_TRUE(kernel) << kernel.error;
     std::vector<uint64_t> values;
     for (uint64_t k = 0; k < 100; ++k) // signalling NaNs among them
-      values.push_back(type == ElementType::I1 ? k & 1 : k * 0x9E3779B97F4A7C15 ^ (k % 5 ? 0 : type == ElementType::F16 ? 0x7c01 : 0x7f817f81));
+      values.push_back(type == ElementType::I1 ? k & 1
+                                               : k * 0x9E3779B97F4A7C15 ^ (k % 5                      ? 0
+                                                                           : type == ElementType::F16 ? 0x7c01
+                                                                                                      : 0x7f817f81));
     Array x(type, values), out(type, std::vector<uint64_t>(100));
     kernel.run({x.bytes.data(), out.bytes.data()}, {100, 1, 1}, 0, 1);
     EXPECT_EQ(x.bytes, out.bytes) << elementTypeName(type);
@@ -688,8 +788,9 @@ TEST(ElementTest, Philox) {
     std::vector<uint32_t> words = apply<uint32_t>(kernel, {index.data(), seed.data(), step.data()}, index.size());
     for (size_t i = 0; i < index.size(); ++i) {
       uint64_t block = index[i] / 4;
-      Words want = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), opKey, static_cast<uint32_t>(step[i])},
-                          {static_cast<uint32_t>(seed[i]), static_cast<uint32_t>(seed[i] >> 32)});
+      Words want = philox(
+          {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), opKey, static_cast<uint32_t>(step[i])},
+          {static_cast<uint32_t>(seed[i]), static_cast<uint32_t>(seed[i] >> 32)});
       EXPECT_EQ(words[i], want[index[i] % 4]);
     }
   }

@@ -120,8 +120,9 @@ inline data::KernelSpecT elementwise(std::vector<ElementType> inputs, std::vecto
 }
 
 /// Applies a one-loop elementwise kernel to whole arrays.
-template <typename Out> std::vector<Out> apply(const Kernel &kernel, const std::vector<const void *> &inputs, size_t n,
-                                               ErrorWord *error = nullptr) {
+template <typename Out>
+std::vector<Out> apply(const Kernel &kernel, const std::vector<const void *> &inputs, size_t n,
+                       ErrorWord *error = nullptr) {
   std::vector<Out> out(n + 1, Out{});
   std::vector<const void *> pointers = inputs;
   pointers.push_back(out.data());

@@ -42,7 +42,8 @@ protected:
 class LoopsTest : public OnTarget {};
 
 TEST_P(LoopsTest, TailsTouchNothingElse) {
-  for (ElementType type : {ElementType::I1, ElementType::I8, ElementType::I16, ElementType::F16, ElementType::F32, ElementType::F64}) {
+  for (ElementType type :
+       {ElementType::I1, ElementType::I8, ElementType::I16, ElementType::F16, ElementType::F32, ElementType::F64}) {
     KernelSpecT spec = elementwise({type}, {}, type);
     spec.results = {0};
     auto kernel = compile(std::move(spec));
@@ -62,12 +63,14 @@ TEST_P(LoopsTest, TailsTouchNothingElse) {
 }
 
 TEST_P(LoopsTest, BlocksOfOneLoop) {
-  auto kernel = compile(elementwise({ElementType::F32}, {instr(Opcode::Add, ElementType::F32, 0, 0)}, ElementType::F32));
+  auto kernel =
+      compile(elementwise({ElementType::F32}, {instr(Opcode::Add, ElementType::F32, 0, 0)}, ElementType::F32));
   int64_t n = 2 * kLoopsBlock + 5;
   std::vector<float> x = ramp(static_cast<size_t>(n)), out(static_cast<size_t>(n), -1);
   kernel->run({x.data(), out.data()}, {n, 1, 1}, 1, 2);
   for (int64_t i = 0; i < n; ++i)
-    EXPECT_EQ(out[static_cast<size_t>(i)], i >= kLoopsBlock && i < 2 * kLoopsBlock ? 2 * x[static_cast<size_t>(i)] : -1);
+    EXPECT_EQ(out[static_cast<size_t>(i)],
+              i >= kLoopsBlock && i < 2 * kLoopsBlock ? 2 * x[static_cast<size_t>(i)] : -1);
   kernel->run({x.data(), out.data()}, {n, 1, 1}, 2, 3);
   EXPECT_EQ(out[static_cast<size_t>(n - 1)], 2 * x[static_cast<size_t>(n - 1)]);
   EXPECT_EQ(out[0], -1);
@@ -88,7 +91,8 @@ TEST_P(LoopsTest, StridesAndBroadcasts) {
   for (int64_t I : {1, 2, 3})
     for (int64_t J : {1, 2, 5})
       for (int64_t K : {1, 2, 7, 8, 9, 16, 19}) {
-        std::vector<float> a = ramp(static_cast<size_t>(J * K)), b = ramp(static_cast<size_t>(I), 3), c = ramp(static_cast<size_t>(K), 0.5f);
+        std::vector<float> a = ramp(static_cast<size_t>(J * K)), b = ramp(static_cast<size_t>(I), 3),
+                           c = ramp(static_cast<size_t>(K), 0.5f);
         std::vector<float> out(static_cast<size_t>(I * J * K), NAN);
         std::vector<int64_t> integers = {I, J, K, 0, 1, J, 1, 0, 0, 0, 0, 1, J * K, K, 1};
         // In two calls: tiles are rows.
@@ -221,7 +225,9 @@ TEST_P(LoopsTest, GatherElements) {
           for (int64_t i = 0; i < n; ++i) {
             int64_t k = index[static_cast<size_t>(i * step)];
             k += k < 0 ? extent : 0;
-            EXPECT_EQ(memcmp(&out[static_cast<size_t>(i) * size], &data[static_cast<size_t>(i * extent + k) * size], size), 0);
+            EXPECT_EQ(
+                memcmp(&out[static_cast<size_t>(i) * size], &data[static_cast<size_t>(i * extent + k) * size], size),
+                0);
           }
           for (int64_t bad : {int64_t(0), n / 2, n - 1}) {
             int64_t old = std::exchange(index[static_cast<size_t>(bad * step)], extent);
@@ -274,11 +280,15 @@ TEST_P(LoopsTest, ScatterRows) {
           want[i] = out[i] = static_cast<int32_t>(i % 5);
         for (int64_t r = 0; r < 5; ++r)
           for (int64_t j = 0; j < width; ++j) {
-            int64_t row = index[static_cast<size_t>(r)] < 0 ? index[static_cast<size_t>(r)] + 4 : index[static_cast<size_t>(r)];
+            int64_t row =
+                index[static_cast<size_t>(r)] < 0 ? index[static_cast<size_t>(r)] + 4 : index[static_cast<size_t>(r)];
             double u = updates[static_cast<size_t>(r * width + j)];
             double &w = want[static_cast<size_t>(row * width + j)];
-            w = combine == Combine::Assign ? u : combine == Combine::Add ? w + u : combine == Combine::Mul ? w * u
-                : combine == Combine::Max ? std::max(w, u) : std::min(w, u);
+            w = combine == Combine::Assign ? u
+                : combine == Combine::Add  ? w + u
+                : combine == Combine::Mul  ? w * u
+                : combine == Combine::Max  ? std::max(w, u)
+                                           : std::min(w, u);
           }
         std::vector<float> updatesF(updates.begin(), updates.end()), outF(out.begin(), out.end());
         bool isFloat = type == ElementType::F32;
@@ -303,7 +313,8 @@ TEST_P(LoopsTest, ScatterElements) {
   spec.family = Family::Loops;
   spec.rank = 1;
   spec.inputs.push_back(access(ElementType::I32));
-  spec.outputs.push_back(indexed(ElementType::I32, InnerMode::Splat, ElementType::I32, {InnerMode::Contiguous, InnerMode::Contiguous}));
+  spec.outputs.push_back(
+      indexed(ElementType::I32, InnerMode::Splat, ElementType::I32, {InnerMode::Contiguous, InnerMode::Contiguous}));
   spec.results = {0};
   auto kernel = compile(std::move(spec));
   std::vector<int32_t> updates(20), rows(20), columns(20), out(12, -1), want(12, -1);
@@ -314,13 +325,16 @@ TEST_P(LoopsTest, ScatterElements) {
     want[static_cast<size_t>(i * 5 % 3 * 4 + i % 4)] = 100 + i;
   }
   std::vector<int64_t> integers = {20, 1, 0, 1, 3, 4, 1, 4, 1};
-  EXPECT_EQ(kernel->run({updates.data(), out.data(), rows.data(), columns.data()}, integers, 0, 1).kind, ErrorKind::None);
+  EXPECT_EQ(kernel->run({updates.data(), out.data(), rows.data(), columns.data()}, integers, 0, 1).kind,
+            ErrorKind::None);
   EXPECT_EQ(out, want);
 }
 
 /// CASE 60: a row's bits are those it has alone, whatever its length's place in blocks and tiles.
 TEST_P(LoopsTest, SameBitsAlone) {
-  auto kernel = compile(elementwise({ElementType::F32}, {instr(Opcode::Gelu, ElementType::F32, 0), instr(Opcode::Exp, ElementType::F32, 1)}, ElementType::F32));
+  auto kernel = compile(elementwise({ElementType::F32},
+                                    {instr(Opcode::Gelu, ElementType::F32, 0), instr(Opcode::Exp, ElementType::F32, 1)},
+                                    ElementType::F32));
   std::vector<float> x = ramp(77, 0.037f), whole = apply<float>(*kernel, {x.data()}, 77);
   for (size_t i = 0; i < 77; ++i) {
     std::vector<float> one = apply<float>(*kernel, {&x[i]}, 1);
@@ -334,7 +348,8 @@ TEST_P(LoopsTest, SameBitsAlone) {
 
 class ReduceTest : public OnTarget {};
 
-KernelSpecT reduction(ElementType type, ReduceKind kind, bool inner, unsigned kept, unsigned reduced, ElementType accumulator) {
+KernelSpecT reduction(ElementType type, ReduceKind kind, bool inner, unsigned kept, unsigned reduced,
+                      ElementType accumulator) {
   KernelSpecT spec;
   spec.family = Family::Reduce;
   spec.rank = static_cast<uint8_t>(kept + reduced);
@@ -379,14 +394,19 @@ TEST_P(ReduceTest, Values) {
               high = std::max(high, v);
               low = std::min(low, v);
             }
-            int64_t want = kind == ReduceKind::Sum ? sum : kind == ReduceKind::Prod ? product : kind == ReduceKind::Max ? high : low;
+            int64_t want = kind == ReduceKind::Sum    ? sum
+                           : kind == ReduceKind::Prod ? product
+                           : kind == ReduceKind::Max  ? high
+                                                      : low;
             double wantFloat = static_cast<double>(want);
             if (length == 0 && kind == ReduceKind::Max)
               wantFloat = -INFINITY;
             if (length == 0 && kind == ReduceKind::Min)
               wantFloat = INFINITY;
-            ASSERT_EQ(out[static_cast<size_t>(r)], want) << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
-            ASSERT_EQ(reinterpret_cast<float *>(outf.data)[r], wantFloat) << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
+            ASSERT_EQ(out[static_cast<size_t>(r)], want)
+                << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
+            ASSERT_EQ(reinterpret_cast<float *>(outf.data)[r], wantFloat)
+                << data::EnumNameReduceKind(kind) << inner << " " << length << " " << results;
           }
         }
     }
@@ -436,7 +456,8 @@ TEST_P(ReduceTest, MeanAndEmpty) {
       for (int64_t b : {0, 1, 40}) {
         int64_t count = a * b;
         // x[result][a][b], or x[a][b][result].
-        std::vector<int64_t> integers = inner ? std::vector<int64_t>{3, a, b, count, b, 1, 1} : std::vector<int64_t>{3, a, b, 1, b * 3, 3, 1};
+        std::vector<int64_t> integers =
+            inner ? std::vector<int64_t>{3, a, b, count, b, 1, 1} : std::vector<int64_t>{3, a, b, 1, b * 3, 3, 1};
         kernel->run({x.data(), out.data()}, integers, 0, inner ? 3 : 1);
         for (int64_t r = 0; r < 3; ++r) {
           double sum = 0;
@@ -454,8 +475,9 @@ TEST_P(ReduceTest, MeanAndEmpty) {
 TEST_P(ReduceTest, EveryTypeAndIdentity) {
   struct {
     ElementType type, accumulator;
-  } pairs[] = {{ElementType::I8, ElementType::I8},   {ElementType::I64, ElementType::I64}, {ElementType::U8, ElementType::U8},
-               {ElementType::U64, ElementType::U64}, {ElementType::F16, ElementType::F32}, {ElementType::BF16, ElementType::F32},
+  } pairs[] = {{ElementType::I8, ElementType::I8},   {ElementType::I64, ElementType::I64},
+               {ElementType::U8, ElementType::U8},   {ElementType::U64, ElementType::U64},
+               {ElementType::F16, ElementType::F32}, {ElementType::BF16, ElementType::F32},
                {ElementType::F64, ElementType::F64}};
   for (auto [type, accumulator] : pairs)
     for (ReduceKind kind : kKinds) {
@@ -463,20 +485,32 @@ TEST_P(ReduceTest, EveryTypeAndIdentity) {
       auto kernel = compile(std::move(spec));
       // Of ones: 37 summed, 1 otherwise; and of nothing.
       size_t size = static_cast<size_t>(elementBytes(type));
-      uint64_t one = type == ElementType::F16 ? 0x3c00 : type == ElementType::BF16 ? 0x3f80 : type == ElementType::F64 ? 0x3ff0000000000000 : 1;
-      uint64_t thirtySeven = type == ElementType::F16 ? 0x50a0 : type == ElementType::BF16 ? 0x4214 : type == ElementType::F64 ? bitCast<uint64_t>(37.0) : 37;
+      uint64_t one = type == ElementType::F16    ? 0x3c00
+                     : type == ElementType::BF16 ? 0x3f80
+                     : type == ElementType::F64  ? 0x3ff0000000000000
+                                                 : 1;
+      uint64_t thirtySeven = type == ElementType::F16    ? 0x50a0
+                             : type == ElementType::BF16 ? 0x4214
+                             : type == ElementType::F64  ? bitCast<uint64_t>(37.0)
+                                                         : 37;
       std::vector<uint8_t> x(37 * size);
       for (size_t i = 0; i < 37; ++i)
         memcpy(&x[i * size], &one, size);
       uint64_t out = 0;
       kernel->run({x.data(), &out}, {1, 37, 37, 1, 1}, 0, 1);
-      EXPECT_EQ(out, kind == ReduceKind::Sum ? thirtySeven : one) << elementTypeName(type) << data::EnumNameReduceKind(kind);
+      EXPECT_EQ(out, kind == ReduceKind::Sum ? thirtySeven : one)
+          << elementTypeName(type) << data::EnumNameReduceKind(kind);
       out = 0;
       kernel->run({x.data(), &out}, {1, 0, 0, 1, 1}, 0, 1);
       bool isFloat = isFloatType(type), isUnsigned = isUnsignedType(type);
       uint64_t infinity = type == ElementType::F16 ? 0x7c00 : type == ElementType::BF16 ? 0x7f80 : 0x7ff0000000000000;
       uint64_t sign = uint64_t(1) << (size * 8 - 1), all = size == 8 ? ~uint64_t(0) : (uint64_t(1) << (size * 8)) - 1;
-      uint64_t lowest = isFloat ? infinity | sign : isUnsigned ? 0 : sign, highest = isFloat ? infinity : isUnsigned ? all : sign - 1;
+      uint64_t lowest = isFloat      ? infinity | sign
+                        : isUnsigned ? 0
+                                     : sign,
+               highest = isFloat      ? infinity
+                         : isUnsigned ? all
+                                      : sign - 1;
       uint64_t want[] = {0, one, lowest, highest};
       EXPECT_EQ(out, want[static_cast<int>(kind)]) << elementTypeName(type) << data::EnumNameReduceKind(kind);
     }
@@ -557,7 +591,8 @@ TEST_P(ReduceTest, ProgramErrorsNameTheElement) {
           integers.push_back(inner ? 1 : results);
         }
         integers.push_back(1);
-        EXPECT_EQ(kernel->run({x.data(), y.data(), out.data()}, integers, 0, inner ? results : 1).kind, ErrorKind::None);
+        EXPECT_EQ(kernel->run({x.data(), y.data(), out.data()}, integers, 0, inner ? results : 1).kind,
+                  ErrorKind::None);
         EXPECT_EQ(out, std::vector<int32_t>(11, 74));
         y[static_cast<size_t>(inner ? badResult * length + badPlace : badPlace * results + badResult)] = 0;
         ErrorWord error = kernel->run({x.data(), y.data(), out.data()}, integers, 0, inner ? results : 1);
@@ -575,7 +610,8 @@ TEST_P(ReduceTest, SameBitsAlone) {
     spec.results = {1};
     auto kernel = compile(std::move(spec));
     int64_t A = 3, B = 13, L = 45;
-    std::vector<float> x = ramp(static_cast<size_t>(A * B * L), 0.013f), whole(static_cast<size_t>(A * B)), alone(whole.size());
+    std::vector<float> x = ramp(static_cast<size_t>(A * B * L), 0.013f), whole(static_cast<size_t>(A * B)),
+                       alone(whole.size());
     std::vector<int64_t> strides = inner ? std::vector<int64_t>{B * L, L, 1} : std::vector<int64_t>{B * L, 1, B};
     kernel->run({x.data(), whole.data()}, {A, B, L, strides[0], strides[1], strides[2], B, 1}, 0, inner ? A * B : A);
     for (int64_t a = 0; a < A; ++a)
@@ -668,7 +704,9 @@ TEST(KernelSpecTest, BadSpecsAreErrors) {
     ASSERT_FALSE(image);
     EXPECT_NE(image.error().message.find(words), std::string::npos) << image.error().message;
   };
-  auto good = [] { return elementwise({ElementType::F32}, {instr(Opcode::Neg, ElementType::F32, 0)}, ElementType::F32); };
+  auto good = [] {
+    return elementwise({ElementType::F32}, {instr(Opcode::Neg, ElementType::F32, 0)}, ElementType::F32);
+  };
   KernelSpecT spec = good();
   spec.target = "aarch64:generic:";
   expect(std::move(spec), "aarch64");
@@ -740,8 +778,10 @@ TEST(KernelSpecTest, ManyThreads) {
 /// Bytes that were changed at random are refused, or are a spec that compiles or is refused: nothing else happens.
 TEST(KernelSpecTest, HostileBytes) {
   KernelSpecT spec = reduction(ElementType::F16, ReduceKind::Max, true, 2, 2, ElementType::F32);
-  spec.inputs.push_back(indexed(ElementType::I32, InnerMode::Strided, ElementType::I32, {InnerMode::Splat, InnerMode::Contiguous}));
-  spec.program = {instr(Opcode::Convert, ElementType::F32, 1), instr(Opcode::Convert, ElementType::F32, 0), instr(Opcode::Div, ElementType::F32, 2, 3)};
+  spec.inputs.push_back(
+      indexed(ElementType::I32, InnerMode::Strided, ElementType::I32, {InnerMode::Splat, InnerMode::Contiguous}));
+  spec.program = {instr(Opcode::Convert, ElementType::F32, 1), instr(Opcode::Convert, ElementType::F32, 0),
+                  instr(Opcode::Div, ElementType::F32, 2, 3)};
   spec.results = {4};
   spec.epilogue = {instr(Opcode::Mul, ElementType::F32, 0, 1)};
   spec.epilogue_result = 2;
@@ -768,7 +808,10 @@ TEST(KernelSpecTest, HostileBytes) {
 }
 
 TEST(KernelSpecTest, BytesAreTheKey) {
-  auto make = [] { return elementwise({ElementType::F32, ElementType::I8}, {instr(Opcode::Neg, ElementType::F32, 0)}, ElementType::F32); };
+  auto make = [] {
+    return elementwise({ElementType::F32, ElementType::I8}, {instr(Opcode::Neg, ElementType::F32, 0)},
+                       ElementType::F32);
+  };
   std::vector<uint8_t> bytes = serializeSpec(make());
   EXPECT_EQ(bytes, serializeSpec(make()));
   Result<KernelSpecT> read = deserializeSpec(bytes);

@@ -27,7 +27,8 @@ template <typename T, typename Wide> double ulps(T got, Wide want) {
       return 0;
     // One ulp beyond the largest number is as far as rounding may go.
     T other = std::isinf(got) ? rounded : got;
-    return std::abs(other) == std::numeric_limits<T>::max() && std::signbit(got) == std::signbit(rounded) ? 1 : INFINITY;
+    return std::abs(other) == std::numeric_limits<T>::max() && std::signbit(got) == std::signbit(rounded) ? 1
+                                                                                                          : INFINITY;
   }
   if (want == 0 && got == 0)
     return std::signbit(got) == std::signbit(want) ? 0 : INFINITY;
@@ -42,23 +43,31 @@ long double phi(long double x) { return std::erfc(-x / std::sqrt(2.0L)) / 2; }
 
 template <typename Wide> Wide reference(Opcode op, Wide x) {
   switch (op) {
-  case Opcode::Exp: return std::exp(x);
-  case Opcode::Log: return std::log(x);
-  case Opcode::Tanh: return std::tanh(x);
-  case Opcode::Erf: return std::erf(x);
-  case Opcode::Sin: return std::sin(x);
-  case Opcode::Cos: return std::cos(x);
-  case Opcode::Sigmoid: return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+  case Opcode::Exp:
+    return std::exp(x);
+  case Opcode::Log:
+    return std::log(x);
+  case Opcode::Tanh:
+    return std::tanh(x);
+  case Opcode::Erf:
+    return std::erf(x);
+  case Opcode::Sin:
+    return std::sin(x);
+  case Opcode::Cos:
+    return std::cos(x);
+  case Opcode::Sigmoid:
+    return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
   case Opcode::Gelu:
     return std::isinf(x) ? (x < 0 ? Wide(-0.0) : x) : static_cast<Wide>(x * phi(x));
   case Opcode::GeluTanh: {
     if (std::isinf(x))
       return x < 0 ? Wide(-0.0) : x;
-    long double wide = x, y = 2 * std::sqrt(2 / 3.14159265358979323846264338327950288L) *
-                              (wide + 0.044715L * wide * wide * wide);
+    long double wide = x,
+                y = 2 * std::sqrt(2 / 3.14159265358979323846264338327950288L) * (wide + 0.044715L * wide * wide * wide);
     return static_cast<Wide>(y < 0 ? wide * std::exp(y) / (1 + std::exp(y)) : wide / (1 + std::exp(-y)));
   }
-  default: return 0;
+  default:
+    return 0;
   }
 }
 
@@ -86,9 +95,9 @@ struct Case {
   Opcode op;
   double f32, f64;
 };
-const Case cases[] = {{Opcode::Exp, 1.1, 1.1},     {Opcode::Log, 0.9, 0.8},  {Opcode::Tanh, 1.3, 1.4},
-                      {Opcode::Erf, 1.1, 0.9},     {Opcode::Sigmoid, 1.9, 1.9}, {Opcode::Sin, 0.51, 0.9},
-                      {Opcode::Cos, 0.51, 0.9},    {Opcode::Gelu, 4.4, 4.4}, {Opcode::GeluTanh, 2.8, 3.0}};
+const Case cases[] = {{Opcode::Exp, 1.1, 1.1},  {Opcode::Log, 0.9, 0.8},     {Opcode::Tanh, 1.3, 1.4},
+                      {Opcode::Erf, 1.1, 0.9},  {Opcode::Sigmoid, 1.9, 1.9}, {Opcode::Sin, 0.51, 0.9},
+                      {Opcode::Cos, 0.51, 0.9}, {Opcode::Gelu, 4.4, 4.4},    {Opcode::GeluTanh, 2.8, 3.0}};
 
 class MathTest : public testing::TestWithParam<Case> {};
 
@@ -123,12 +132,12 @@ TEST_P(MathTest, Float) {
       if (xs.size() == 1 << 20)
         flush();
     }
-    for (float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 1e-45f, -1e-45f, 1.17549435e-38f, 3.4028235e38f,
-                          -3.4028235e38f, 88.72283f, 88.72284f, -87.33655f, -103.972f, -103.973f})
+    for (float special : {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 1e-45f, -1e-45f, 1.17549435e-38f,
+                          3.4028235e38f, -3.4028235e38f, 88.72283f, 88.72284f, -87.33655f, -103.972f, -103.973f})
       xs.push_back(special);
     flush();
-    printf("%-9s f32 %-18.18s %.3f ulp at %a (%a); above -0.75: %.3f\n", data::EnumNameOpcode(op), target.c_str(), worst,
-           at, gave, worstNear);
+    printf("%-9s f32 %-18.18s %.3f ulp at %a (%a); above -0.75: %.3f\n", data::EnumNameOpcode(op), target.c_str(),
+           worst, at, gave, worstNear);
     bench<float>(kernel);
     if (op == Opcode::Gelu)
       EXPECT_LE(worstNear, 1.8) << "above -0.75, where results are not small";
@@ -144,13 +153,28 @@ TEST_P(MathTest, Double) {
     Kernel kernel(spec);
     ASSERT_TRUE(kernel) << kernel.error;
     std::mt19937_64 random(7);
-    std::vector<double> xs = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 5e-324, -5e-324, 1e300, -1e300,
-                              709.782712893384, 709.7827128933841, -745.1332191019411, -745.1332191019412, -708.5};
+    std::vector<double> xs = {0.0,
+                              -0.0,
+                              INFINITY,
+                              -INFINITY,
+                              NAN,
+                              1,
+                              -1,
+                              5e-324,
+                              -5e-324,
+                              1e300,
+                              -1e300,
+                              709.782712893384,
+                              709.7827128933841,
+                              -745.1332191019411,
+                              -745.1332191019412,
+                              -708.5};
     for (int i = 0; i < 300000; ++i) {
       uint64_t bits = random();
       xs.push_back(bitCast<double>(bits));
       // Most functions live near zero.
-      xs.push_back((static_cast<double>(bits >> 11) * 0x1p-53 - 0.5) * std::ldexp(1.0, static_cast<int>(bits & 15) - 4));
+      xs.push_back((static_cast<double>(bits >> 11) * 0x1p-53 - 0.5) *
+                   std::ldexp(1.0, static_cast<int>(bits & 15) - 4));
     }
     std::vector<double> ys = apply<double>(kernel, {xs.data()}, xs.size());
     double worst = 0, worstNear = 0, at = 0, gave = 0;
@@ -164,8 +188,8 @@ TEST_P(MathTest, Double) {
         gave = ys[i];
       }
     }
-    printf("%-9s f64 %-18.18s %.3f ulp at %a (%a), %.1f ms, %zu bytes\n", data::EnumNameOpcode(op), target.c_str(), worst,
-           at, gave, kernel.milliseconds(), kernel.bytes);
+    printf("%-9s f64 %-18.18s %.3f ulp at %a (%a), %.1f ms, %zu bytes\n", data::EnumNameOpcode(op), target.c_str(),
+           worst, at, gave, kernel.milliseconds(), kernel.bytes);
     bench<double>(kernel);
     if (op == Opcode::Gelu)
       EXPECT_LE(worstNear, 2.2) << "above -0.75, where results are not small";
@@ -182,9 +206,19 @@ template <typename T, typename Wide> void twoOperands(Opcode op, ElementType typ
     ASSERT_TRUE(kernel) << kernel.error;
     std::mt19937_64 random(11);
     std::vector<T> xs, ys;
-    T specials[] = {0, 1, 2, 3, T(0.5), T(2.5), std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::min(),
-                    std::numeric_limits<T>::max(), std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(),
-                    T(1e15), T(1e15) + 1};
+    T specials[] = {0,
+                    1,
+                    2,
+                    3,
+                    T(0.5),
+                    T(2.5),
+                    std::numeric_limits<T>::denorm_min(),
+                    std::numeric_limits<T>::min(),
+                    std::numeric_limits<T>::max(),
+                    std::numeric_limits<T>::infinity(),
+                    std::numeric_limits<T>::quiet_NaN(),
+                    T(1e15),
+                    T(1e15) + 1};
     for (T x : specials)
       for (T y : specials)
         for (int signs = 0; signs < 4; ++signs) {
@@ -201,7 +235,8 @@ template <typename T, typename Wide> void twoOperands(Opcode op, ElementType typ
       if (op == Opcode::Pow) {
         // Results between the smallest and the largest; and bases near 1 under large powers.
         x = i % 3 ? anyOf(range - 2) : 1 + std::ldexp(anyOf(1), -static_cast<int>(random() % 20));
-        long double power = (static_cast<long double>(random() >> 11) * 0x1p-53L * 2 - 1) * range * 0.69314718L / std::log(static_cast<long double>(x));
+        long double power = (static_cast<long double>(random() >> 11) * 0x1p-53L * 2 - 1) * range * 0.69314718L /
+                            std::log(static_cast<long double>(x));
         y = static_cast<T>(power);
         if (!std::isfinite(y))
           continue;
@@ -225,9 +260,9 @@ template <typename T, typename Wide> void twoOperands(Opcode op, ElementType typ
         at = i;
       }
     }
-    printf("%-9s %s %-18.18s %.3f ulp at (%a, %a) gave %a, %.1f ms, %zu bytes\n", data::EnumNameOpcode(op), elementTypeName(type),
-           target.c_str(), worst, static_cast<double>(xs[at]), static_cast<double>(ys[at]), static_cast<double>(out[at]),
-           kernel.milliseconds(), kernel.bytes);
+    printf("%-9s %s %-18.18s %.3f ulp at (%a, %a) gave %a, %.1f ms, %zu bytes\n", data::EnumNameOpcode(op),
+           elementTypeName(type), target.c_str(), worst, static_cast<double>(xs[at]), static_cast<double>(ys[at]),
+           static_cast<double>(out[at]), kernel.milliseconds(), kernel.bytes);
     EXPECT_LE(worst, limit);
   }
 }

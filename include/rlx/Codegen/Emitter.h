@@ -74,7 +74,8 @@ public:
   Values forLoop(Value *lo, Value *hi, Value *step, llvm::ArrayRef<Value *> inits,
                  llvm::function_ref<Values(Value *iv, llvm::ArrayRef<Value *> carried)> body);
   /// while (condition(carried)) carried = body(carried).
-  Values whileLoop(llvm::ArrayRef<Value *> inits, llvm::function_ref<Value *(llvm::ArrayRef<Value *> carried)> condition,
+  Values whileLoop(llvm::ArrayRef<Value *> inits,
+                   llvm::function_ref<Value *(llvm::ArrayRef<Value *> carried)> condition,
                    llvm::function_ref<Values(llvm::ArrayRef<Value *> carried)> body);
   void ifThen(Value *condition, llvm::function_ref<void()> then);
   Values ifThenElse(Value *condition, llvm::function_ref<Values()> then, llvm::function_ref<Values()> otherwise);
@@ -99,7 +100,8 @@ public:
   /// One of the three by `mode`. Splat loads one element. `stride` is used by Strided only.
   Value *loadLanes(Value *pointer, data::ElementType type, data::InnerMode mode, Value *stride, unsigned W);
   /// Contiguous or strided store. Splat stores lane 0 (every lane names one element).
-  void storeLanes(Value *pointer, data::ElementType type, data::InnerMode mode, Value *stride, Value *value, unsigned W);
+  void storeLanes(Value *pointer, data::ElementType type, data::InnerMode mode, Value *stride, Value *value,
+                  unsigned W);
   /// Lanes 0 .. count-1 of <W x i1>, for a tail of `count` (i64) elements.
   Value *tailMask(Value *count, unsigned W);
 

@@ -2,6 +2,7 @@
 #ifndef RLX_CODEGEN_KERNELCOMPILER_H
 #define RLX_CODEGEN_KERNELCOMPILER_H
 
+#include "rlx/Data/KernelABI.h"
 #include "rlx/Data/Plan_generated.h"
 #include "rlx/Support/Result.h"
 
@@ -34,9 +35,6 @@ Status validateSpec(const data::KernelSpecT &spec);
 /// What KernelSpec.target is on this machine: "x86_64:<cpu>:<features that differ from the cpu's own>".
 /// Thread safe; found once.
 const std::string &hostTarget();
-
-/// What KernelSpec.revision is for this build.
-inline constexpr uint32_t kEmitterRevision = 1;
 
 } // namespace rlx
 

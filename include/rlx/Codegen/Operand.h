@@ -17,9 +17,9 @@ public:
 
   /// All that does not depend on the vector loop.
   struct Row {
-    llvm::Value *pointer = nullptr;                      ///< Element 0 of the vector loop. Iota: its value (i64).
-    llvm::Value *splat = nullptr;                        ///< The value of the whole row, where it was preloaded.
-    llvm::SmallVector<llvm::Value *, 2> indexPointers;   ///< Of index operands that move; null for the others.
+    llvm::Value *pointer = nullptr;                    ///< Element 0 of the vector loop. Iota: its value (i64).
+    llvm::Value *splat = nullptr;                      ///< The value of the whole row, where it was preloaded.
+    llvm::SmallVector<llvm::Value *, 2> indexPointers; ///< Of index operands that move; null for the others.
   };
 
   /// `indices` has one entry per loop, ignored at `vectorLoop`. `element` is the row-major position of the row's first
@@ -57,14 +57,14 @@ private:
   Emitter &e;
   const data::AccessSpecT &spec;
   unsigned number, loops;
-  unsigned firstStride;  ///< Where strides begin in the integers.
+  unsigned firstStride; ///< Where strides begin in the integers.
   unsigned firstPointer;
   unsigned vectorLoop = 0;
   llvm::Value *stack = nullptr;
 };
 
-/// Part of the vector loop: lanes i .. i + W - 1, of which the first `count` exist. `full` (i1) says whether that is all
-/// of them; null for `full` says that it always is.
+/// Part of the vector loop: lanes i .. i + W - 1, of which the first `count` exist. `full` (i1) says whether that is
+/// all of them; null for `full` says that it always is.
 struct Block {
   llvm::Value *i;
   llvm::Value *element; ///< Position of lane 0 in the iteration space.
@@ -78,8 +78,8 @@ struct Block {
 
 /// Loads a block of each operand. Lanes that do not exist are zero: a short block goes element by element through the
 /// stack, so that what follows exists once, for whole vectors.
-void loadBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows, const Block &block,
-               llvm::SmallVectorImpl<Lanes> &values);
+void loadBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows,
+               const Block &block, llvm::SmallVectorImpl<Lanes> &values);
 
 /// Stores a block to each operand, combining with what is there.
 void storeBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows,

@@ -45,13 +45,12 @@ constexpr bool isUnsignedType(data::ElementType type) {
 }
 
 /// i8 to i64 or u8 to u64; not i1.
-constexpr bool isIntegerType(data::ElementType type) {
-  return !isFloatType(type) && type != data::ElementType::I1;
-}
+constexpr bool isIntegerType(data::ElementType type) { return !isFloatType(type) && type != data::ElementType::I1; }
 
 /// "f32", "i1", ...: as the dialect and messages spell it.
 constexpr const char *elementTypeName(data::ElementType type) {
-  constexpr const char *names[] = {"i1", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"};
+  constexpr const char *names[] = {"i1",  "i8",  "i16", "i32",  "i64", "u8", "u16",
+                                   "u32", "u64", "f16", "bf16", "f32", "f64"};
   return static_cast<unsigned>(type) < 13 ? names[static_cast<unsigned>(type)] : "unknown";
 }
 

@@ -232,8 +232,8 @@ private:
   Value *truncateToOdd(Value *x) {
     Value *near = b.CreateFPTrunc(x, lanes(b.getFloatTy()));
     Value *back = b.CreateFPExt(near, x->getType());
-    Value *above = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(Intrinsic::fabs, back),
-                                   b.CreateUnaryIntrinsic(Intrinsic::fabs, x));
+    Value *above =
+        b.CreateFCmpOGT(b.CreateUnaryIntrinsic(Intrinsic::fabs, back), b.CreateUnaryIntrinsic(Intrinsic::fabs, x));
     Value *inexact = b.CreateFCmpONE(back, x);
     Value *bits = b.CreateBitCast(near, lanes(b.getInt32Ty()));
     bits = b.CreateSub(bits, b.CreateZExt(above, bits->getType()));
@@ -334,8 +334,7 @@ public:
     Value *negative = isUnsigned ? nullptr : b.CreateICmpSLT(y, zero);
     Value *exponent = negative ? b.CreateSelect(negative, zero, y) : y;
     Emitter::Values last = e.whileLoop(
-        {one, x, exponent},
-        [&](ArrayRef<Value *> now) { return e.any(b.CreateICmpNE(now[2], zero)); },
+        {one, x, exponent}, [&](ArrayRef<Value *> now) { return e.any(b.CreateICmpNE(now[2], zero)); },
         [&](ArrayRef<Value *> now) -> Emitter::Values {
           Value *odd = b.CreateICmpNE(b.CreateAnd(now[2], one), zero);
           return {b.CreateSelect(odd, b.CreateMul(now[0], now[1]), now[0]), b.CreateMul(now[1], now[1]),

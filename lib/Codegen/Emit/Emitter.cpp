@@ -45,8 +45,8 @@ Value *Emitter::pointer(unsigned i) {
     pointerCache.resize(i + 1);
   if (!pointerCache[i]) {
     IRBuilder<> at = entryBuilder();
-    pointerCache[i] = at.CreateLoad(at.getPtrTy(), at.CreateConstGEP1_64(at.getPtrTy(), pointersArgument, i),
-                                    "p" + Twine(i));
+    pointerCache[i] =
+        at.CreateLoad(at.getPtrTy(), at.CreateConstGEP1_64(at.getPtrTy(), pointersArgument, i), "p" + Twine(i));
   }
   return pointerCache[i];
 }
@@ -56,8 +56,8 @@ Value *Emitter::integer(unsigned i) {
     integerCache.resize(i + 1);
   if (!integerCache[i]) {
     IRBuilder<> at = entryBuilder();
-    integerCache[i] = at.CreateLoad(at.getInt64Ty(), at.CreateConstGEP1_64(at.getInt64Ty(), integersArgument, i),
-                                    "n" + Twine(i));
+    integerCache[i] =
+        at.CreateLoad(at.getInt64Ty(), at.CreateConstGEP1_64(at.getInt64Ty(), integersArgument, i), "n" + Twine(i));
   }
   return integerCache[i];
 }
@@ -386,8 +386,8 @@ void Emitter::failIf(Value *bad, ErrorKind kind, unsigned operand, Value *elemen
   b.CreateCondBr(b.CreateICmpEQ(old, b.getInt32(0)), write, leave);
   b.SetInsertPoint(write);
   if (W > 1) {
-    Value *lane = b.CreateIntrinsic(Intrinsic::cttz, {b.getIntNTy(W)},
-                                    {b.CreateBitCast(bad, b.getIntNTy(W)), b.getInt1(true)});
+    Value *lane =
+        b.CreateIntrinsic(Intrinsic::cttz, {b.getIntNTy(W)}, {b.CreateBitCast(bad, b.getIntNTy(W)), b.getInt1(true)});
     lane = b.CreateZExt(lane, b.getInt64Ty());
     if (value && value->getType()->isVectorTy())
       value = b.CreateExtractElement(value, lane);

@@ -25,8 +25,7 @@ struct Lane {
   unsigned W;
 
   Lane(Emitter &e, Value *like)
-      : e(e), b(e.b),
-        W(like->getType()->isVectorTy() ? cast<FixedVectorType>(like->getType())->getNumElements() : 1) {}
+      : e(e), b(e.b), W(like->getType()->isVectorTy() ? cast<FixedVectorType>(like->getType())->getNumElements() : 1) {}
 
   Type *f32() { return e.lanes(b.getFloatTy(), W); }
   Type *f64() { return e.lanes(b.getDoubleTy(), W); }
@@ -41,9 +40,7 @@ struct Lane {
   Value *abs(Value *x) { return b.CreateUnaryIntrinsic(Intrinsic::fabs, x); }
   Value *copysign(Value *x, Value *sign) { return b.CreateBinaryIntrinsic(Intrinsic::copysign, x, sign); }
   Value *bits(Value *x) { return b.CreateBitCast(x, bitsOf(x)); }
-  Value *fromBits(Value *x) {
-    return b.CreateBitCast(x, x->getType()->getScalarSizeInBits() == 32 ? f32() : f64());
-  }
+  Value *fromBits(Value *x) { return b.CreateBitCast(x, x->getType()->getScalarSizeInBits() == 32 ? f32() : f64()); }
   Value *select(Value *condition, Value *x, Value *y) { return b.CreateSelect(condition, x, y); }
   /// x > limit ? limit : x; NaN stays.
   Value *atMost(Value *x, double limit) {
@@ -259,8 +256,8 @@ Value *erf(Emitter &e, Value *x) {
 Value *sigmoid(Emitter &e, Value *x) {
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  // From z = e^-|x|, which neither overflows nor loses the small results: 1 / (1 + z), and z / (1 + z) = z - z^2 / (1 + z)
-  // below zero, where the correction is small or needs little precision.
+  // From z = e^-|x|, which neither overflows nor loses the small results: 1 / (1 + z), and z / (1 + z) = z - z^2 / (1 +
+  // z) below zero, where the correction is small or needs little precision.
   Value *z = exp(e, b.CreateFNeg(l.abs(x)));
   Value *one = l.c(x, 1);
   Value *inverse = b.CreateFDiv(one, b.CreateFAdd(z, one));
@@ -395,12 +392,11 @@ Angle reduceHugeHere(Emitter &e, Value *x) {
   Value *normal = b.CreateShl(fraction, b.CreateAnd(zeros, b.getIntN(128, 127)));
   // 53 bits to each of two doubles; both conversions are exact.
   auto part = [&](unsigned from, double weight) {
-    Value *integer = b.CreateAnd(b.CreateTrunc(b.CreateLShr(normal, b.getIntN(128, from)), i64),
-                                 word((uint64_t(1) << 53) - 1));
+    Value *integer =
+        b.CreateAnd(b.CreateTrunc(b.CreateLShr(normal, b.getIntN(128, from)), i64), word((uint64_t(1) << 53) - 1));
     return b.CreateFMul(b.CreateSIToFP(integer, f64), ConstantFP::get(f64, weight));
   };
-  Value *scale = b.CreateBitCast(
-      b.CreateShl(b.CreateSub(word(1023), b.CreateTrunc(zeros, i64)), word(52)), f64);
+  Value *scale = b.CreateBitCast(b.CreateShl(b.CreateSub(word(1023), b.CreateTrunc(zeros, i64)), word(52)), f64);
   Value *f1 = b.CreateFMul(part(75, 0x1p-53), scale), *f2 = b.CreateFMul(part(22, 0x1p-106), scale);
   auto k = [&](double value) { return ConstantFP::get(f64, value); };
   Value *r = b.CreateFMul(f1, k(kHalfPi[0]));
@@ -468,9 +464,9 @@ Angle reduceAngle(Lane &l, Value *x, bool exactToDouble) {
           // Small and non-finite lanes take the same way to a result that is not used.
           Value *v = b.CreateLoad(f64, b.CreateGEP(f64, xs, lane));
           Value *size = b.CreateUnaryIntrinsic(Intrinsic::fabs, v);
-          Value *usable = b.CreateAnd(
-              b.CreateFCmpOGE(size, ConstantFP::get(f64, 0x1p20)),
-              b.CreateFCmpOLT(size, ConstantFP::get(f64, std::numeric_limits<double>::infinity())));
+          Value *usable =
+              b.CreateAnd(b.CreateFCmpOGE(size, ConstantFP::get(f64, 0x1p20)),
+                          b.CreateFCmpOLT(size, ConstantFP::get(f64, std::numeric_limits<double>::infinity())));
           Angle one = reduceHuge(e, b.CreateSelect(usable, v, ConstantFP::get(f64, 0x1p20)));
           b.CreateStore(one.high, b.CreateGEP(f64, highs, lane));
           b.CreateStore(one.low, b.CreateGEP(f64, lows, lane));
@@ -613,8 +609,8 @@ Value *pow(Emitter &e, Value *x, Value *y) {
   // NaN on either side, but 1^y and x^0 are 1; -1 to an infinite power is 1 too.
   result = l.select(b.CreateFCmpUNO(base, power), l.c(base, std::numeric_limits<double>::quiet_NaN()), result);
   Value *isOne = b.CreateOr(b.CreateFCmpOEQ(base, one), b.CreateFCmpOEQ(power, zero));
-  isOne = b.CreateOr(isOne, b.CreateAnd(b.CreateFCmpOEQ(size, one),
-                                        b.CreateFCmpOEQ(l.abs(power), l.c(base, infinity))));
+  isOne =
+      b.CreateOr(isOne, b.CreateAnd(b.CreateFCmpOEQ(size, one), b.CreateFCmpOEQ(l.abs(power), l.c(base, infinity))));
   result = l.select(isOne, one, result);
   return wide ? result : b.CreateFPTrunc(result, x->getType());
 }
@@ -648,30 +644,30 @@ Value *rem(Emitter &e, Value *x, Value *y) {
     return b.CreateSub(field, l.select(tiny, l.ic(field, 54), l.ic(field, 0)));
   };
   Value *divisorExponent = exponent(d);
-  Value *remainder =
-      e.whileLoop(
-           {loopValue}, [&](ArrayRef<Value *> now) { return e.any(b.CreateFCmpOGE(now[0], d)); },
-           [&](ArrayRef<Value *> now) -> Emitter::Values {
-             Value *r = now[0];
-             Value *k = b.CreateSub(b.CreateSub(exponent(r), divisorExponent), l.ic(divisorExponent, 50));
-             k = b.CreateBinaryIntrinsic(Intrinsic::smax, k, l.ic(k, 0));
-             // 2^k in three factors: it may exceed the largest number though d 2^k does not.
-             Value *step = l.ic(k, 1000);
-             Value *k1 = b.CreateBinaryIntrinsic(Intrinsic::smin, k, step);
-             Value *rest = b.CreateSub(k, k1);
-             Value *k2 = b.CreateBinaryIntrinsic(Intrinsic::smin, rest, step);
-             Value *k3 = b.CreateSub(rest, k2);
-             Value *shifted = b.CreateFMul(d, l.pow2(k1));
-             if (wide)
-               shifted = b.CreateFMul(b.CreateFMul(shifted, l.pow2(k2)), l.pow2(k3));
-             Value *q = b.CreateUnaryIntrinsic(Intrinsic::trunc, b.CreateFDiv(r, shifted));
-             Value *next = l.fma(b.CreateFNeg(q), shifted, r);
-             // The quotient may have been rounded up by one.
-             next = l.select(b.CreateFCmpOLT(next, zero), b.CreateFAdd(next, shifted), next);
-             // Lanes that are done stay as they are.
-             return {l.select(b.CreateFCmpOGE(r, d), next, r)};
-           })
-          .front();
+  Value *remainder = e.whileLoop(
+                          {loopValue}, [&](ArrayRef<Value *> now) { return e.any(b.CreateFCmpOGE(now[0], d)); },
+                          [&](ArrayRef<Value *> now) -> Emitter::Values {
+                            Value *r = now[0];
+                            Value *k =
+                                b.CreateSub(b.CreateSub(exponent(r), divisorExponent), l.ic(divisorExponent, 50));
+                            k = b.CreateBinaryIntrinsic(Intrinsic::smax, k, l.ic(k, 0));
+                            // 2^k in three factors: it may exceed the largest number though d 2^k does not.
+                            Value *step = l.ic(k, 1000);
+                            Value *k1 = b.CreateBinaryIntrinsic(Intrinsic::smin, k, step);
+                            Value *rest = b.CreateSub(k, k1);
+                            Value *k2 = b.CreateBinaryIntrinsic(Intrinsic::smin, rest, step);
+                            Value *k3 = b.CreateSub(rest, k2);
+                            Value *shifted = b.CreateFMul(d, l.pow2(k1));
+                            if (wide)
+                              shifted = b.CreateFMul(b.CreateFMul(shifted, l.pow2(k2)), l.pow2(k3));
+                            Value *q = b.CreateUnaryIntrinsic(Intrinsic::trunc, b.CreateFDiv(r, shifted));
+                            Value *next = l.fma(b.CreateFNeg(q), shifted, r);
+                            // The quotient may have been rounded up by one.
+                            next = l.select(b.CreateFCmpOLT(next, zero), b.CreateFAdd(next, shifted), next);
+                            // Lanes that are done stay as they are.
+                            return {l.select(b.CreateFCmpOGE(r, d), next, r)};
+                          })
+                         .front();
   remainder = l.copysign(remainder, dividend);
   remainder = l.select(keep, dividend, remainder);
   remainder = l.select(bad, l.c(a, std::numeric_limits<double>::quiet_NaN()), remainder);

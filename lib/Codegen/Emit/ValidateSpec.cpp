@@ -73,9 +73,7 @@ Status checkCombine(const data::KernelSpecT &spec) {
   return Status::ok();
 }
 
-bool isArithmetic(ElementType type) {
-  return type <= ElementType::MAX && computeType(type) == type;
-}
+bool isArithmetic(ElementType type) { return type <= ElementType::MAX && computeType(type) == type; }
 
 } // namespace
 

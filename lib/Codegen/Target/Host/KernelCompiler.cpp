@@ -84,8 +84,8 @@ private:
   std::chrono::steady_clock::time_point start;
 };
 
-/// A target that LLVM knows (it would print and go on otherwise), with what the code of every family is written for (the
-/// kernels would be right without, but call out).
+/// A target that LLVM knows (it would print and go on otherwise), with what the code of every family is written for
+/// (the kernels would be right without, but call out).
 Status checkTarget(const Target &backend, const Triple &triple, const TargetName &name, StringRef target) {
   auto fail = [&](const Twine &why) {
     return Error{ErrorCode::Unsupported, ("kernel target '" + target + "' " + why).str()};
@@ -197,9 +197,8 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
   targetOptions.UniqueSectionNames = true;
   targetOptions.EmitStackSizeSection = true;
   targetOptions.UseInitArray = true;
-  std::unique_ptr<TargetMachine> machine(backend->createTargetMachine(triple, name->cpu, name->features, targetOptions,
-                                                                      Reloc::PIC_, CodeModel::Small,
-                                                                      CodeGenOptLevel::Less));
+  std::unique_ptr<TargetMachine> machine(backend->createTargetMachine(
+      triple, name->cpu, name->features, targetOptions, Reloc::PIC_, CodeModel::Small, CodeGenOptLevel::Less));
   if (!machine)
     return Error{ErrorCode::Internal, "no machine for kernel target '" + spec.target + "'"};
 
