@@ -41,7 +41,8 @@ static Status writeText(const std::string &path, llvm::function_ref<void(llvm::r
   }
   // createUniqueFile lets nobody else read the file.
   if (!problem)
-    problem = llvm::sys::fs::setPermissions(temporary, static_cast<llvm::sys::fs::perms>(0666 & ~llvm::sys::fs::getUmask()));
+    problem =
+        llvm::sys::fs::setPermissions(temporary, static_cast<llvm::sys::fs::perms>(0666 & ~llvm::sys::fs::getUmask()));
   if (!problem)
     problem = llvm::sys::fs::rename(temporary, path);
   if (problem) {
@@ -72,8 +73,8 @@ Status rlx::writeModule(mlir::ModuleOp module, const WeightTable &weights, const
     llvm::SmallString<256> absolute(file);
     if (std::error_code code = llvm::sys::fs::make_absolute(absolute))
       return Error{ErrorCode::Io, "cannot write '" + file + "': " + code.message()};
-    stored = folder == llvm::sys::path::parent_path(path) ? llvm::sys::path::filename(file).str()
-                                                           : std::string(absolute);
+    stored =
+        folder == llvm::sys::path::parent_path(path) ? llvm::sys::path::filename(file).str() : std::string(absolute);
   }
   // The attribute belongs to the file, not to the caller's module.
   mlir::Attribute before = module->getAttr(weightsAttr);

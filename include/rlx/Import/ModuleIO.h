@@ -31,8 +31,7 @@ Status writeModule(mlir::ModuleOp module, const WeightTable &weights, const std:
 /// its weights: `weightsFile` when given, else the file that `rlx.weights`
 /// names, which must lie in the module's folder. Errors: Io, InvalidModel (with
 /// line and column where the text is wrong, or the row that a weight lacks).
-Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path,
-                              const std::string &weightsFile = {});
+Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path, const std::string &weightsFile = {});
 
 } // namespace rlx
 

@@ -56,7 +56,8 @@ static void eluOp(Node &n) {
 
 static void seluOp(Node &n) {
   Formula f(n);
-  double alpha = n.attrFloat("alpha", 1.67326319217681884765625), gamma = n.attrFloat("gamma", 1.05070102214813232421875);
+  double alpha = n.attrFloat("alpha", 1.67326319217681884765625),
+         gamma = n.attrFloat("gamma", 1.05070102214813232421875);
   n.out(0, n.mul(f.c(gamma), n.select(f.gt(f.x, f.c(0)), f.x, elu(f, alpha))));
 }
 

@@ -134,7 +134,8 @@ static void attentionOp(Node &n) {
       logits = n.mul(n.make<ir::TanhOp>(n.div(logits, n.scalar(type, cap))), n.scalar(type, cap));
     Value weights = n.make<ir::SoftmaxOp>(mask ? n.add(logits, mask) : logits, uint64_t{3});
     if (mask && scores && mode == 3) {
-      Value blind = n.compare(ir::ComparePredicate::Eq, n.reduce(ReduceKind::Max, mask, {n.rank(mask) - 1}, true), minus);
+      Value blind =
+          n.compare(ir::ComparePredicate::Eq, n.reduce(ReduceKind::Max, mask, {n.rank(mask) - 1}, true), minus);
       weights = n.select(blind, zero, weights);
     }
     if (scores && mode == 3)

@@ -49,9 +49,7 @@ static Value centred(Node &n, Value x, size_t zeroPoint, int64_t fromEnd) {
   return n.sub(wide, zero);
 }
 
-static void matMulIntegerOp(Node &n) {
-  n.out(0, n.matmul(centred(n, n.in(0), 2, 2), centred(n, n.in(1), 3, 1)));
-}
+static void matMulIntegerOp(Node &n) { n.out(0, n.matmul(centred(n, n.in(0), 2, 2), centred(n, n.in(1), 3, 1))); }
 
 static void qLinearMatMulOp(Node &n) {
   Value sums = n.matmul(centred(n, n.in(0), 2, 2), centred(n, n.in(3), 5, 1));
@@ -147,7 +145,9 @@ static Operand multiply(Node &n, const Operand &a, const Operand &b, const Label
   if (!x || !y)
     return {};
   DimVector dx = n.dims(x), dy = n.dims(y);
-  auto slice = [](const DimVector &dims, size_t from, size_t count) { return ArrayRef<DimExpr>(dims).slice(from, count); };
+  auto slice = [](const DimVector &dims, size_t from, size_t count) {
+    return ArrayRef<DimExpr>(dims).slice(from, count);
+  };
   size_t b0 = batch.size(), l = left.size(), s = summed.size(), r = right.size();
   for (size_t i = 0; i < s; ++i)
     if (!n.require(Kind::Equal, dx[b0 + l + i], dy[b0 + i], "the sizes of one label agree"))

@@ -64,8 +64,6 @@ static void divOp(Node &n) {
 static void modOp(Node &n) {
   bool sameAsC = n.attrInt("fmod", 0) != 0;
   Value a = n.in(0), b = n.in(1);
-  if (isFloat(n.element(a)) && !sameAsC)
-    return (void)n.invalid("floats need fmod = 1");
   Value known = n.knownElementwise({a, b}, n.element(a), [&](Elements e) -> Computed {
     std::optional<int64_t> divisor = e[1].constant();
     // With both signs known to be positive the two remainders are one.
@@ -134,8 +132,8 @@ template <typename OpTy> static void unary(Node &n) { n.out(0, n.make<OpTy>(n.in
 
 static void negOp(Node &n) {
   Value x = n.in(0);
-  Value known = n.knownElementwise({x}, n.element(x),
-                                   [](Elements e) { return isHuge(e) ? Computed() : DimExpr(0) - e[0]; });
+  Value known =
+      n.knownElementwise({x}, n.element(x), [](Elements e) { return isHuge(e) ? Computed() : DimExpr(0) - e[0]; });
   n.out(0, known ? known : n.make<ir::NegOp>(x));
 }
 
@@ -219,12 +217,24 @@ static void comparison(Node &n, ComparePredicate predicate) {
     std::optional<bool> answer;
     auto negate = [](std::optional<bool> value) { return value ? std::optional<bool>(!*value) : value; };
     switch (predicate) {
-    case ComparePredicate::Eq: answer = n.prove(DimPredicate::Kind::Equal, e[0], e[1]); break;
-    case ComparePredicate::Ne: answer = negate(n.prove(DimPredicate::Kind::Equal, e[0], e[1])); break;
-    case ComparePredicate::Lt: answer = n.prove(DimPredicate::Kind::Less, e[0], e[1]); break;
-    case ComparePredicate::Le: answer = n.prove(DimPredicate::Kind::LessEqual, e[0], e[1]); break;
-    case ComparePredicate::Gt: answer = n.prove(DimPredicate::Kind::Less, e[1], e[0]); break;
-    case ComparePredicate::Ge: answer = n.prove(DimPredicate::Kind::LessEqual, e[1], e[0]); break;
+    case ComparePredicate::Eq:
+      answer = n.prove(DimPredicate::Kind::Equal, e[0], e[1]);
+      break;
+    case ComparePredicate::Ne:
+      answer = negate(n.prove(DimPredicate::Kind::Equal, e[0], e[1]));
+      break;
+    case ComparePredicate::Lt:
+      answer = n.prove(DimPredicate::Kind::Less, e[0], e[1]);
+      break;
+    case ComparePredicate::Le:
+      answer = n.prove(DimPredicate::Kind::LessEqual, e[0], e[1]);
+      break;
+    case ComparePredicate::Gt:
+      answer = n.prove(DimPredicate::Kind::Less, e[1], e[0]);
+      break;
+    case ComparePredicate::Ge:
+      answer = n.prove(DimPredicate::Kind::LessEqual, e[1], e[0]);
+      break;
     }
     return answer ? Computed(DimExpr(*answer)) : Computed();
   });

@@ -18,16 +18,14 @@ using llvm::Twine;
 
 /// The opset the handlers were written against; later ones are tried, with a
 /// warning.
-static constexpr int64_t newestOpset = 25;
+static constexpr int64_t newestOpset = 28;
 static constexpr int64_t oldestOpset = 7;
 /// More dims than any real tensor; keeps hostile files cheap.
 static constexpr int maxRank = 32;
 
 static StringRef normalDomain(StringRef domain) { return domain == "ai.onnx" ? StringRef() : domain; }
 
-static std::string functionKey(StringRef domain, StringRef name) {
-  return (normalDomain(domain) + "::" + name).str();
-}
+static std::string functionKey(StringRef domain, StringRef name) { return (normalDomain(domain) + "::" + name).str(); }
 
 Importer::Importer(mlir::MLIRContext &context, std::shared_ptr<::onnx::ModelProto> model, std::string folder,
                    const ImportOptions &options)
@@ -159,8 +157,8 @@ Status Importer::readOpsets(const google::protobuf::RepeatedPtrField<::onnx::Ope
   for (const auto &import : imports)
     scope.opsets[normalDomain(import.domain())] = import.version();
   int64_t version = scope.opsets.lookup("");
-  if (version == 0 && &scope != &top)
-    return Status::ok(); // a function that uses its own kind only
+  if (version == 0)
+    return Status::ok(); // nodes of other domains only, or each will say that its opset is 0
   if (version < oldestOpset)
     return Error{ErrorCode::Unsupported, "the model uses opset " + std::to_string(version) + "; rlx reads opset " +
                                              std::to_string(oldestOpset) + " and later"};
@@ -170,6 +168,11 @@ Status Importer::readOpsets(const google::protobuf::RepeatedPtrField<::onnx::Ope
   // Handlers compare with int; anything above the newest is the same to them.
   scope.opsets[""] = std::min<int64_t>(version, 1 << 20);
   return Status::ok();
+}
+
+bool Importer::isDimName(const std::string &name) {
+  auto emit = [&] { return mlir::emitError(loc); };
+  return mlir::succeeded(ir::DimDeclAttr::verify(emit, name, 0, INT64_MAX, 1, {}, std::nullopt));
 }
 
 Status Importer::importInputs() {
@@ -216,17 +219,24 @@ Status Importer::importInputs() {
     for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
       const auto &dim = tensor.shape().dim(axis);
       std::string symbol;
-      if (dim.has_dim_param() && !dim.dim_param().empty()) {
+      if (dim.has_dim_param() && !dim.dim_param().empty() && dim.dim_param() != "?") {
         symbol = dim.dim_param();
+        if (!isDimName(symbol))
+          return Error{ErrorCode::InvalidModel, "input '" + name + "' axis " + std::to_string(axis) +
+                                                    " has a name that no dim can have: " + takeDiagnostics()};
       } else if (dim.has_dim_value() && dim.dim_value() >= 0 && !options.dynamicInputs) {
         dims.push_back(DimExpr(dim.dim_value()));
         fixed.push_back(dim.dim_value());
         continue;
       } else {
         if (dim.has_dim_value() && dim.dim_value() < -1)
-          return Error{ErrorCode::InvalidModel, "input '" + name + "' axis " + std::to_string(axis) + " is " +
-                                                    std::to_string(dim.dim_value())};
+          return Error{ErrorCode::InvalidModel,
+                       "input '" + name + "' axis " + std::to_string(axis) + " is " + std::to_string(dim.dim_value())};
         symbol = name + "_" + std::to_string(axis);
+        if (!isDimName(symbol)) {
+          takeDiagnostics();
+          symbol = "input" + std::to_string(names.size()) + "_" + std::to_string(axis);
+        }
         while (!taken.insert(symbol).second)
           symbol += "_";
       }
@@ -243,8 +253,7 @@ Status Importer::importInputs() {
   }
   SmallVector<mlir::Attribute> attrs;
   for (const std::string &name : names)
-    attrs.push_back(
-        builder.getDictionaryAttr(builder.getNamedAttr("rlx.name", builder.getStringAttr(name))));
+    attrs.push_back(builder.getDictionaryAttr(builder.getNamedAttr("rlx.name", builder.getStringAttr(name))));
   if (!attrs.empty())
     graphOp.setArgAttrsAttr(builder.getArrayAttr(attrs));
   return Status::ok();
@@ -306,8 +315,9 @@ void Importer::checkHint(const ::onnx::ValueInfoProto &declared, Value value) {
   SmallVector<int64_t> declaredDims;
   for (int axis = 0; axis < tensor.shape().dim_size(); ++axis) {
     const auto &dim = tensor.shape().dim(axis);
-    text += (axis ? ", " : "") +
-            (dim.has_dim_value() ? std::to_string(dim.dim_value()) : dim.dim_param().empty() ? "?" : dim.dim_param());
+    text += (axis ? ", " : "") + (dim.has_dim_value()       ? std::to_string(dim.dim_value())
+                                  : dim.dim_param().empty() ? "?"
+                                                            : dim.dim_param());
     if (differs || !dim.has_dim_value() || dim.dim_value() < 0)
       continue;
     if (facts.prove({DimPredicate::Kind::Equal, dims[axis], DimExpr(dim.dim_value())}) == false)
@@ -364,8 +374,7 @@ void Importer::finishGraph(ArrayRef<Value> outputs) {
         builder.getDictionaryAttr(builder.getNamedAttr("rlx.name", builder.getStringAttr(declared.name()))));
   }
   graphOp.setResAttrsAttr(builder.getArrayAttr(resultAttrs));
-  graphOp.setFunctionType(
-      builder.getFunctionType(graphOp.getBody().front().getArgumentTypes(), resultTypes));
+  graphOp.setFunctionType(builder.getFunctionType(graphOp.getBody().front().getArgumentTypes(), resultTypes));
 
   SmallVector<mlir::Attribute> declarations, statements;
   for (const std::string &name : dimNames)
@@ -523,8 +532,8 @@ void Importer::importNode(const ::onnx::NodeProto &node, Scope &scope) {
   loc = before;
 }
 
-void Importer::importCall(const ::onnx::NodeProto &node, const ::onnx::FunctionProto &function,
-                          const std::string &name, Scope &scope) {
+void Importer::importCall(const ::onnx::NodeProto &node, const ::onnx::FunctionProto &function, const std::string &name,
+                          Scope &scope) {
   auto fail = [&](ErrorCode code, const std::string &reason) {
     report(code, name, reason);
     for (const std::string &output : node.output())
@@ -532,7 +541,8 @@ void Importer::importCall(const ::onnx::NodeProto &node, const ::onnx::FunctionP
         scope.values[output] = Value();
   };
   if (scope.depth >= maxDepth)
-    return fail(ErrorCode::InvalidModel, "function '" + function.name() + "' calls itself, or calls are nested too deep");
+    return fail(ErrorCode::InvalidModel,
+                "function '" + function.name() + "' calls itself, or calls are nested too deep");
   if (node.input_size() > function.input_size() || node.output_size() > function.output_size())
     return fail(ErrorCode::InvalidModel, "function '" + function.name() + "' has " +
                                              std::to_string(function.input_size()) + " inputs and " +

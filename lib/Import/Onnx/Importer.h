@@ -74,6 +74,7 @@ public:
 
 private:
   Status importInputs();
+  bool isDimName(const std::string &name);
   void importInitializers(const ::onnx::GraphProto &graph, Scope &scope);
   void importNodes(const google::protobuf::RepeatedPtrField<::onnx::NodeProto> &nodes, Scope &scope);
   void importNode(const ::onnx::NodeProto &node, Scope &scope);

@@ -12,6 +12,9 @@ using Kind = DimPredicate::Kind;
 /// write INT_MAX and INT_MIN of either width for that.
 static constexpr int64_t infinite = INT32_MAX;
 
+/// A step that leaves one element at most.
+static bool isWide(int64_t step) { return step >= infinite || step <= -infinite; }
+
 static bool isInteger(Type type) { return type && type.isInteger(); }
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +110,7 @@ static void splitOp(Node &n) {
     }
     if (static_cast<int64_t>(sizes.size()) != count)
       return (void)n.invalid("split names " + Twine(sizes.size()) + " parts for " + Twine(count) + " outputs");
-    if (!n.require(Kind::Equal, sum, extent, "the parts of axis " + Twine(*axis) + " add up to its size"))
+    if (!n.require(Kind::Equal, extent, sum, "the parts of axis " + Twine(*axis) + " add up to its size"))
       return;
   } else if (n.opset() >= 18) {
     // Parts of ceil(extent / count), the last ones smaller.
@@ -142,19 +145,20 @@ struct Cut {
 } // namespace
 
 /// Where a start or end lies in [0, extent] (step > 0), or between `low` and
-/// extent - 1 (step < 0).
+/// extent - 1 (step < 0); the upper end wins where they cross, for an empty axis.
 static std::optional<DimExpr> place(Node &n, const DimExpr &extent, const DimExpr &bound, bool forward, int64_t low) {
   DimExpr top = forward ? extent : extent - DimExpr(1);
+  auto fromEnd = [&](const DimExpr &position) { return position == top ? top : n.clamp(position, DimExpr(low), top); };
   if (std::optional<int64_t> number = bound.constant()) {
     if (*number >= infinite)
       return top;
     if (*number <= -infinite)
-      return DimExpr(low);
+      return n.simplify(DimExpr::min(DimExpr(low), top));
   }
   if (n.nonNegative(bound))
     return n.simplify(DimExpr::min(bound, top));
   if (n.prove(Kind::Less, bound, DimExpr(0)) == true)
-    return n.simplify(DimExpr::max(bound + extent, DimExpr(low)));
+    return fromEnd(bound + extent);
   // The sign decides the meaning; only one can be right for all sizes.
   if (!n.require(Kind::LessEqual, DimExpr(0), bound, "the bound " + bound.str() + " of a slice is not negative"))
     return std::nullopt;
@@ -168,8 +172,8 @@ static std::optional<Cut> cut(Node &n, const DimExpr &extent, const DimExpr &sta
   if (!to)
     return std::nullopt;
   DimExpr distance = n.simplify(DimExpr::max(forward ? *to - *from : *from - *to, DimExpr(0)));
-  if (step == INT64_MIN)
-    step = -INT64_MAX;
+  if (isWide(step))
+    return Cut{*from, n.simplify(DimExpr::min(distance, DimExpr(1)))};
   return Cut{*from, n.simplify(DimExpr::ceilDiv(distance, DimExpr(forward ? step : -step)))};
 }
 
@@ -197,7 +201,7 @@ static void sliceWith(Node &n, const DimVector &starts, const DimVector &ends, A
       return;
     from[*axis] = result->start;
     sizes[*axis] = result->size;
-    steps[*axis] = givenSteps[i];
+    steps[*axis] = isWide(givenSteps[i]) ? 1 : givenSteps[i];
   }
   // Elements of a shape.
   std::optional<DimVector> known = isInteger(n.element(x)) ? n.content(x) : std::nullopt;
@@ -276,8 +280,8 @@ static void gatherOp(Node &n) {
         return (void)n.invalid("index " + Twine(i) + " is out of range for size " + Twine(extent));
       elements.push_back((*known)[i < 0 ? i + extent : i]);
     }
-    return n.out(0, n.fromContent(elements, llvm::cast<mlir::RankedTensorType>(indices.getType()).getShape(),
-                                  n.element(data)));
+    return n.out(
+        0, n.fromContent(elements, llvm::cast<mlir::RankedTensorType>(indices.getType()).getShape(), n.element(data)));
   }
   n.out(0, n.make<ir::GatherOp>(data, indices, static_cast<uint64_t>(*axis)));
 }

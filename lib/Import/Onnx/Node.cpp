@@ -220,9 +220,7 @@ DimExpr Node::clamp(const DimExpr &x, const DimExpr &low, const DimExpr &high) {
   return simplify(DimExpr::min(simplify(DimExpr::max(x, low)), high));
 }
 
-bool Node::nonNegative(const DimExpr &expr) {
-  return prove(DimPredicate::Kind::LessEqual, DimExpr(0), expr) == true;
-}
+bool Node::nonNegative(const DimExpr &expr) { return prove(DimPredicate::Kind::LessEqual, DimExpr(0), expr) == true; }
 
 std::optional<DimExpr> Node::divideExactly(const DimExpr &a, const DimExpr &b, const Twine &what) {
   if (!require(DimPredicate::Kind::LessEqual, DimExpr(1), b, what + " divides " + a.str() + " by " + b.str()))
@@ -261,18 +259,18 @@ void Node::recordContent(Value value, DimVector elements) {
     importer.contents.record(value, std::move(elements));
 }
 
-std::optional<DimVector> Node::shapeOperand(size_t i, StringRef operand) {
+std::optional<DimVector> Node::shapeOperand(size_t i, StringRef operand, StringRef decides) {
   Value value = in(i);
   if (!value)
     return std::nullopt;
   std::optional<DimVector> known = content(value);
   if (!known)
-    unsupported("operand '" + operand + "' decides a shape, and is known only when the model runs");
+    unsupported("operand '" + operand + "' decides " + decides + ", and is known only when the model runs");
   return known;
 }
 
-std::optional<SmallVector<int64_t>> Node::constantOperand(size_t i, StringRef operand) {
-  std::optional<DimVector> known = shapeOperand(i, operand);
+std::optional<SmallVector<int64_t>> Node::constantOperand(size_t i, StringRef operand, StringRef decides) {
+  std::optional<DimVector> known = shapeOperand(i, operand, decides);
   if (!known)
     return std::nullopt;
   SmallVector<int64_t> numbers;
@@ -453,8 +451,9 @@ static Value extreme(Node &n, Type element, bool high) {
     return n.scalar(element, high ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity());
   unsigned width = element.getIntOrFloatBitWidth();
   bool isUnsigned = element.isUnsignedInteger() || width == 1;
-  llvm::APInt bits = isUnsigned ? (high ? llvm::APInt::getMaxValue(width) : llvm::APInt::getMinValue(width))
-                                : (high ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getSignedMinValue(width));
+  llvm::APInt bits = isUnsigned
+                         ? (high ? llvm::APInt::getMaxValue(width) : llvm::APInt::getMinValue(width))
+                         : (high ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getSignedMinValue(width));
   return n.scalarInt(element, bits.getSExtValue());
 }
 
@@ -474,7 +473,8 @@ Value Node::convert(Value value, Type target) {
       low = isUnsigned ? 0 : -std::ldexp(1.0, bits - 1);
       high = std::ldexp(1.0, isUnsigned ? bits : bits - 1) - 1;
     } else {
-      high = std::ldexp(1.0, llvm::APFloat::semanticsPrecision(llvm::cast<mlir::FloatType>(target).getFloatSemantics()));
+      high =
+          std::ldexp(1.0, llvm::APFloat::semanticsPrecision(llvm::cast<mlir::FloatType>(target).getFloatSemantics()));
       low = -high;
     }
     if (target.isInteger(1))
@@ -489,8 +489,8 @@ Value Node::convert(Value value, Type target) {
   }
   Value result = makeTyped<ir::ConvertOp>(type(dims(value), target), value);
   // Sizes stay below 2^24 in f32 and 2^31 in i32, as the dialect's own folders assume.
-  bool holdsSizes = llvm::isa<mlir::FloatType>(target) ? target.isF32() || target.isF64()
-                                                       : target.getIntOrFloatBitWidth() >= 32;
+  bool holdsSizes =
+      llvm::isa<mlir::FloatType>(target) ? target.isF32() || target.isF64() : target.getIntOrFloatBitWidth() >= 32;
   if (known && result && holdsSizes)
     recordContent(result, std::move(*known));
   return result;
@@ -559,9 +559,7 @@ Value Node::mul(Value a, Value b) { return make<ir::MulOp>(a, b); }
 Value Node::div(Value a, Value b) { return make<ir::DivOp>(a, b); }
 Value Node::max(Value a, Value b) { return make<ir::MaxOp>(a, b); }
 Value Node::min(Value a, Value b) { return make<ir::MinOp>(a, b); }
-Value Node::compare(ir::ComparePredicate predicate, Value a, Value b) {
-  return make<ir::CompareOp>(predicate, a, b);
-}
+Value Node::compare(ir::ComparePredicate predicate, Value a, Value b) { return make<ir::CompareOp>(predicate, a, b); }
 Value Node::select(Value condition, Value a, Value b) { return make<ir::SelectOp>(condition, a, b); }
 
 Value Node::matmul(Value a, Value b) {

@@ -26,11 +26,11 @@ namespace rlx::onnx_import {
 class Importer;
 struct Scope;
 
-using mlir::Type;
-using mlir::Value;
 using llvm::ArrayRef;
 using llvm::SmallVector;
 using llvm::StringRef;
+using mlir::Type;
+using mlir::Value;
 
 /// One node while its handler turns it into rlx ops.
 ///
@@ -116,9 +116,9 @@ public:
   std::optional<DimVector> content(Value value);
   /// Contents of input `i`, which decides a shape: reports an error that names the
   /// operand where they are not known.
-  std::optional<DimVector> shapeOperand(size_t i, StringRef operand);
+  std::optional<DimVector> shapeOperand(size_t i, StringRef operand, StringRef decides = "a shape");
   /// The same, and numbers only.
-  std::optional<SmallVector<int64_t>> constantOperand(size_t i, StringRef operand);
+  std::optional<SmallVector<int64_t>> constantOperand(size_t i, StringRef operand, StringRef decides = "a shape");
   /// A value whose elements are these expressions, with any integer, boolean or
   /// float element type.
   Value fromContent(const DimVector &elements, ArrayRef<int64_t> shape, Type element);
@@ -176,7 +176,9 @@ private:
   Value built(mlir::FailureOr<Value> value);
   template <typename T> static bool isNull(const T &) { return false; }
   static bool isNull(const Value &value) { return !value; }
-  static bool isNull(const mlir::ValueRange &values) { return llvm::any_of(values, [](Value v) { return !v; }); }
+  static bool isNull(const mlir::ValueRange &values) {
+    return llvm::any_of(values, [](Value v) { return !v; });
+  }
   const ::onnx::AttributeProto *attribute(StringRef name, int type);
 
   Importer &importer;
@@ -214,8 +216,8 @@ using Handler = void (*)(Node &);
 /// Which handler serves an operator in a range of opsets.
 struct OpEntry {
   const char *type;
-  int since;      ///< first opset, 7 or later
-  int until;      ///< last opset, 0: current
+  int since; ///< first opset, 7 or later
+  int until; ///< last opset, 0: current
   Handler handler;
 };
 

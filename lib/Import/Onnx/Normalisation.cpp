@@ -29,8 +29,8 @@ static Value layerNorm(Node &n, Value x, Value scale, Value bias, int64_t axis, 
   bool direct = fits(n, x, axis, scale) && fits(n, x, axis, bias);
   // The op's optional operands are null on purpose; `make` would take that for a failure.
   Value used = direct ? scale : Value(), added = direct ? bias : Value();
-  Value result = n.makeOptional<ir::LayerNormOp>({x}, x, used, added, static_cast<uint64_t>(axis),
-                                                 llvm::APFloat(epsilon));
+  Value result =
+      n.makeOptional<ir::LayerNormOp>({x}, x, used, added, static_cast<uint64_t>(axis), llvm::APFloat(epsilon));
   if (!direct) {
     if (scale)
       result = n.mul(result, n.convert(scale, n.element(x)));

@@ -36,29 +36,44 @@ Result<std::shared_ptr<::onnx::ModelProto>> rlx::onnx_import::parseModel(std::sp
 
 std::optional<ElementType> rlx::onnx_import::elementTypeOf(int32_t onnxType) {
   switch (onnxType) {
-  case ::onnx::TensorProto::FLOAT: return ElementType::F32;
-  case ::onnx::TensorProto::UINT8: return ElementType::U8;
-  case ::onnx::TensorProto::INT8: return ElementType::I8;
-  case ::onnx::TensorProto::UINT16: return ElementType::U16;
-  case ::onnx::TensorProto::INT16: return ElementType::I16;
-  case ::onnx::TensorProto::INT32: return ElementType::I32;
-  case ::onnx::TensorProto::INT64: return ElementType::I64;
-  case ::onnx::TensorProto::BOOL: return ElementType::I1;
-  case ::onnx::TensorProto::FLOAT16: return ElementType::F16;
-  case ::onnx::TensorProto::DOUBLE: return ElementType::F64;
-  case ::onnx::TensorProto::UINT32: return ElementType::U32;
-  case ::onnx::TensorProto::UINT64: return ElementType::U64;
-  case ::onnx::TensorProto::BFLOAT16: return ElementType::BF16;
-  default: return std::nullopt;
+  case ::onnx::TensorProto::FLOAT:
+    return ElementType::F32;
+  case ::onnx::TensorProto::UINT8:
+    return ElementType::U8;
+  case ::onnx::TensorProto::INT8:
+    return ElementType::I8;
+  case ::onnx::TensorProto::UINT16:
+    return ElementType::U16;
+  case ::onnx::TensorProto::INT16:
+    return ElementType::I16;
+  case ::onnx::TensorProto::INT32:
+    return ElementType::I32;
+  case ::onnx::TensorProto::INT64:
+    return ElementType::I64;
+  case ::onnx::TensorProto::BOOL:
+    return ElementType::I1;
+  case ::onnx::TensorProto::FLOAT16:
+    return ElementType::F16;
+  case ::onnx::TensorProto::DOUBLE:
+    return ElementType::F64;
+  case ::onnx::TensorProto::UINT32:
+    return ElementType::U32;
+  case ::onnx::TensorProto::UINT64:
+    return ElementType::U64;
+  case ::onnx::TensorProto::BFLOAT16:
+    return ElementType::BF16;
+  default:
+    return std::nullopt;
   }
 }
 
 std::string rlx::onnx_import::onnxTypeName(int32_t onnxType) {
   // 1 to 16 as the packaged schema has them; later ones by their published numbers.
-  static constexpr const char *names[] = {
-      "UNDEFINED", "FLOAT",     "UINT8",      "INT8",     "UINT16",       "INT16",      "INT32",          "INT64",
-      "STRING",    "BOOL",      "FLOAT16",    "DOUBLE",   "UINT32",       "UINT64",     "COMPLEX64",      "COMPLEX128",
-      "BFLOAT16",  "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1"};
+  static constexpr const char *names[] = {"UNDEFINED",      "FLOAT",    "UINT8",        "INT8",           "UINT16",
+                                          "INT16",          "INT32",    "INT64",        "STRING",         "BOOL",
+                                          "FLOAT16",        "DOUBLE",   "UINT32",       "UINT64",         "COMPLEX64",
+                                          "COMPLEX128",     "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+                                          "FLOAT8E5M2FNUZ", "UINT4",    "INT4",         "FLOAT4E2M1"};
   if (onnxType >= 0 && onnxType < static_cast<int32_t>(std::size(names)))
     return names[onnxType];
   return "type " + std::to_string(onnxType);
@@ -68,15 +83,19 @@ size_t rlx::onnx_import::elementBytes(ElementType type) {
   switch (type) {
   case ElementType::I1:
   case ElementType::I8:
-  case ElementType::U8: return 1;
+  case ElementType::U8:
+    return 1;
   case ElementType::I16:
   case ElementType::U16:
   case ElementType::F16:
-  case ElementType::BF16: return 2;
+  case ElementType::BF16:
+    return 2;
   case ElementType::I32:
   case ElementType::U32:
-  case ElementType::F32: return 4;
-  default: return 8;
+  case ElementType::F32:
+    return 4;
+  default:
+    return 8;
   }
 }
 
@@ -152,8 +171,8 @@ Result<TensorData> TensorReader::read(const ::onnx::TensorProto &tensor) {
   std::string name = "tensor '" + tensor.name() + "'";
   std::optional<ElementType> type = elementTypeOf(tensor.data_type());
   if (!type)
-    return Error{ErrorCode::Unsupported, name + " has element type " + onnxTypeName(tensor.data_type()) +
-                                             ", which rlx does not have"};
+    return Error{ErrorCode::Unsupported,
+                 name + " has element type " + onnxTypeName(tensor.data_type()) + ", which rlx does not have"};
   TensorData result;
   result.type = *type;
   result.shape.assign(tensor.dims().begin(), tensor.dims().end());
@@ -253,8 +272,7 @@ Result<TensorReader::Mapping> TensorReader::openExternal(const std::string &loca
   return files.emplace(location, Mapping{mapped->owner, mapped->bytes}).first->second;
 }
 
-Result<TensorData> TensorReader::readExternal(const ::onnx::TensorProto &tensor, TensorData result,
-                                              uint64_t expected) {
+Result<TensorData> TensorReader::readExternal(const ::onnx::TensorProto &tensor, TensorData result, uint64_t expected) {
   std::string name = "tensor '" + tensor.name() + "'";
   std::string location;
   uint64_t offset = 0;

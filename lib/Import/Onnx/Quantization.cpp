@@ -86,8 +86,7 @@ static void dynamicQuantizeOp(Node &n) {
   Value low = n.min(n.reduce(ir::ReduceKind::Min, x, axes, false), zero);
   Value high = n.max(n.reduce(ir::ReduceKind::Max, x, axes, false), zero);
   Value scale = n.div(n.sub(high, low), n.scalar(type, 255));
-  Value offset = n.make<ir::RoundOp>(
-      n.min(n.max(n.sub(zero, n.div(low, scale)), zero), n.scalar(type, 255)));
+  Value offset = n.make<ir::RoundOp>(n.min(n.max(n.sub(zero, n.div(low, scale)), zero), n.scalar(type, 255)));
   n.out(0, n.convert(n.add(n.make<ir::RoundOp>(n.div(x, scale)), offset), u8));
   n.out(1, scale);
   n.out(2, n.convert(offset, u8));

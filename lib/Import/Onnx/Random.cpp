@@ -64,7 +64,8 @@ static void randomUniform(Node &n) {
   ignoreSeed(n);
   std::optional<DimVector> shape = shapeAttr(n);
   if (shape)
-    n.out(0, uniform(n, *shape, wantedType(n, n.builder().getF32Type()), n.attrFloat("low", 0), n.attrFloat("high", 1)));
+    n.out(0,
+          uniform(n, *shape, wantedType(n, n.builder().getF32Type()), n.attrFloat("low", 0), n.attrFloat("high", 1)));
 }
 static void randomUniformLike(Node &n) {
   ignoreSeed(n);
@@ -75,7 +76,8 @@ static void randomNormal(Node &n) {
   ignoreSeed(n);
   std::optional<DimVector> shape = shapeAttr(n);
   if (shape)
-    n.out(0, normal(n, *shape, wantedType(n, n.builder().getF32Type()), n.attrFloat("mean", 0), n.attrFloat("scale", 1)));
+    n.out(0,
+          normal(n, *shape, wantedType(n, n.builder().getF32Type()), n.attrFloat("mean", 0), n.attrFloat("scale", 1)));
 }
 static void randomNormalLike(Node &n) {
   ignoreSeed(n);

@@ -206,7 +206,7 @@ static void hardmaxOp(Node &n) {
 static void cumSumOp(Node &n) {
   Value x = n.in(0);
   bool exclusive = n.attrInt("exclusive", 0) != 0, reverse = n.attrInt("reverse", 0) != 0;
-  auto given = n.constantOperand(1, "axis");
+  auto given = n.constantOperand(1, "axis", "the axis");
   if (!x || !given)
     return;
   if (given->size() != 1)

@@ -112,7 +112,8 @@ static void rangeOp(Node &n) {
     if (*by == 0)
       return (void)n.invalid("delta is 0");
     DimExpr distance = *by > 0 ? last->front() - first->front() : first->front() - last->front();
-    DimExpr count = n.simplify(DimExpr::ceilDiv(n.simplify(DimExpr::max(distance, DimExpr(0))), DimExpr(std::abs(*by))));
+    DimExpr count =
+        n.simplify(DimExpr::ceilDiv(n.simplify(DimExpr::max(distance, DimExpr(0))), DimExpr(std::abs(*by))));
     if (std::optional<int64_t> number = count.constant(); number && *number <= 64 && element.isInteger()) {
       DimVector elements;
       for (int64_t i = 0; i < *number; ++i)

@@ -9,8 +9,8 @@ using namespace rlx;
 using namespace rlx::onnx_import;
 
 static ArrayRef<ArrayRef<OpEntry>> groups() {
-  static const ArrayRef<OpEntry> all[] = {elementwiseOps(), activationOps(), shapeOps(),         movementOps(),
-                                          contractionOps(), reductionOps(),  normalisationOps(), attentionOps(),
+  static const ArrayRef<OpEntry> all[] = {elementwiseOps(), activationOps(),  shapeOps(),         movementOps(),
+                                          contractionOps(), reductionOps(),   normalisationOps(), attentionOps(),
                                           randomOps(),      quantizationOps()};
   return all;
 }

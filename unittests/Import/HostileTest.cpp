@@ -1,0 +1,216 @@
+//===- HostileTest.cpp - files that are wrong on purpose ------------------===//
+//
+// Whatever the bytes, an import ends with a model or an error. The mutations are
+// the same at every run.
+//
+//===----------------------------------------------------------------------===//
+#include "ModelText.h"
+
+#include <memory>
+#include <random>
+
+using namespace rlx;
+using namespace rlx::test;
+
+namespace {
+
+std::string seedModel() {
+  std::string branch = "g { name: 'b' " + node("e", "Exp", {"x"}, {"r"}) + output("r") + "} } ";
+  return modelBytes(
+      input("x", f32, {"B", "S", "8"}) + input("i", i64, {"S"}) + ints("shape", {0, -1, 2, 4}) + ints("k", {1, 2}) +
+          ints("axes", {0}) + ints("zero", {0}) + ints("two", {2}) +
+          "initializer { name: 'w' data_type: 1 dims: 8 dims: 2 raw_data: '" + std::string(64, 'x') + "' } " +
+          node("s", "Shape", {"x"}, {"sx"}) + node("g", "Gather", {"sx", "k"}, {"part"}) +
+          node("m", "Mul", {"part", "k"}, {"double"}) + node("r", "Reshape", {"x", "shape"}, {"rx"}) +
+          node("sl", "Slice", {"x", "zero", "two", "axes"}, {"slx"}) + node("mm", "MatMul", {"x", "w"}, {"mx"}) +
+          node("sp", "Split", {"x"}, {"p0", "p1"}, intAttr("axis", 2)) +
+          node("c", "Concat", {"p0", "p1"}, {"cx"}, intAttr("axis", -1)) +
+          node("t", "Transpose", {"x"}, {"tx"}, intsAttr("perm", {2, 0, 1})) +
+          node("red", "ReduceSum", {"x", "axes"}, {"redx"}) +
+          node("ga", "Gather", {"x", "i"}, {"gx"}, intAttr("axis", 1)) +
+          node("cl", "Constant", {}, {"one"}, intsAttr("value_ints", {1})) +
+          node("if", "If", {"flag"}, {"ifx"},
+               "attribute { name: 'then_branch' type: GRAPH " + branch +
+                   "attribute { name: 'else_branch' type: GRAPH " + branch) +
+          "initializer { name: 'flag' data_type: 9 int32_data: 1 } "
+          "node { op_type: 'F' domain: 'mine' input: 'x' output: 'fx' " +
+          intAttr("n", 1) + "} " + output("rx") + output("cx") + output("mx") + output("double"),
+      17,
+      "opset_import { domain: 'mine' version: 1 } functions { name: 'F' domain: 'mine' input: 'a' output: 'b' "
+      "attribute: 'n' opset_import { domain: '' version: 17 } " +
+          node("fl", "Flatten", {"a"}, {"b"}, "attribute { name: 'axis' type: INT ref_attr_name: 'n' } ") + "} ");
+}
+
+/// One context serves many imports; it is renewed so that it cannot grow without end.
+void importAny(const std::string &bytes) {
+  static std::unique_ptr<mlir::MLIRContext> shared;
+  static int uses = 0;
+  if (uses++ % 500 == 0)
+    shared = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+  mlir::MLIRContext &context = *shared;
+  Result<ImportedModel> result = importOnnx(context, std::as_bytes(std::span<const char>(bytes)), "");
+  if (!result)
+    EXPECT_FALSE(result.error().message.empty());
+}
+
+TEST(Hostile, TheSeedItselfIsFine) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  std::string bytes = seedModel();
+  // Nodes are in order; only the flag is declared late, which ONNX allows.
+  Result<ImportedModel> result = importOnnx(context, std::as_bytes(std::span<const char>(bytes)), "");
+  EXPECT_TRUE(result) << result.error().message;
+}
+
+TEST(Hostile, Truncations) {
+  std::string bytes = seedModel();
+  for (size_t length = 0; length < bytes.size(); length += 7)
+    importAny(bytes.substr(0, length));
+}
+
+TEST(Hostile, ChangedBytes) {
+  std::string seed = seedModel();
+  std::mt19937 random(1);
+  for (int round = 0; round < 1500; ++round) {
+    std::string bytes = seed;
+    for (int changes = 1 + round % 4; changes > 0; --changes) {
+      size_t at = random() % bytes.size();
+      switch (random() % 4) {
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << (random() % 8)));
+        break;
+      case 2:
+        bytes[at] = static_cast<char>(random() % 2 ? 0xff : 0x7f);
+        break;
+      case 3:
+        bytes.erase(at, 1 + random() % 3);
+        break;
+      }
+    }
+    importAny(bytes);
+  }
+}
+
+TEST(Hostile, Noise) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes(random() % 200, '\0');
+    for (char &c : bytes)
+      c = static_cast<char>(random());
+    importAny(bytes);
+  }
+}
+
+/// Every integer attribute and constant of the seed's kind of model, at values
+/// that no exporter writes.
+TEST(Hostile, ExtremeNumbers) {
+  for (int64_t value :
+       {INT64_MIN, INT64_MIN + 1, int64_t(-1), int64_t(0), int64_t(1) << 31, INT64_MAX - 1, INT64_MAX}) {
+    std::string x = input("x", f32, {"B", "S", "8"}), v = ints("v", {value}), vv = ints("vv", {value, value, value});
+    auto attempt = [&](const std::string &graph, int opset = 18) {
+      importAny(modelBytes(x + v + vv + graph + output("y"), opset));
+    };
+    for (const char *type : {"Flatten", "Softmax", "LogSoftmax", "ArgMax", "Hardmax", "LayerNormalization"})
+      attempt(node("n", type, {"x", "x"}, {"y"}, intAttr("axis", value)));
+    for (const char *type : {"Softmax", "Flatten", "LogSoftmax"})
+      attempt(node("n", type, {"x"}, {"y"}, intAttr("axis", value)), 11);
+    attempt(node("n", "Concat", {"x", "x"}, {"y"}, intAttr("axis", value)));
+    attempt(node("n", "Gather", {"x", "v"}, {"y"}, intAttr("axis", value)));
+    attempt(node("n", "GatherND", {"x", "v"}, {"y"}, intAttr("batch_dims", value)));
+    attempt(node("n", "GatherElements", {"vv", "v"}, {"y"}, intAttr("axis", value)));
+    attempt(node("n", "Split", {"x"}, {"y"}, intAttr("axis", value) + intAttr("num_outputs", value)));
+    attempt(node("n", "Transpose", {"x"}, {"y"}, intsAttr("perm", {value, value, value})));
+    attempt(node("n", "CumSum", {"x", "v"}, {"y"}));
+    attempt(node("n", "Reshape", {"x", "vv"}, {"y"}));
+    attempt(node("n", "Reshape", {"x", "v"}, {"y"}, intAttr("allowzero", 1)));
+    attempt(node("n", "Expand", {"x", "vv"}, {"y"}));
+    attempt(node("n", "Tile", {"x", "vv"}, {"y"}));
+    attempt(node("n", "ConstantOfShape", {"vv"}, {"y"}));
+    attempt(node("n", "ConstantOfShape", {"v"}, {"y"}));
+    attempt(node("n", "Unsqueeze", {"x", "v"}, {"y"}));
+    attempt(node("n", "Squeeze", {"x", "v"}, {"y"}));
+    attempt(node("n", "Pad", {"x", "vv"}, {"y"}));
+    attempt(ints("six", {value, value, value, value, value, value}) + node("n", "Pad", {"x", "six"}, {"y"}));
+    attempt(ints("s", {value}, true) + node("n", "Range", {"s", "s", "s"}, {"y"}));
+    attempt(ints("s", {value}, true) + ints("z", {0}, true) + ints("o", {1}, true) +
+            node("n", "Range", {"z", "s", "o"}, {"y"}));
+    attempt(ints("s", {value}, true) + ints("z", {0}, true) + ints("o", {-1}, true) +
+            node("n", "Range", {"s", "z", "o"}, {"y"}));
+    attempt(ints("s", {value}, true) + node("n", "Trilu", {"x", "s"}, {"y"}));
+    attempt(node("n", "Slice", {"x", "v", "v", "v", "v"}, {"y"}));
+    attempt(ints("z", {0}) + node("n", "Slice", {"x", "v", "v", "z", "v"}, {"y"}));
+    attempt(ints("z", {0}) + node("n", "Slice", {"vv", "v", "v", "z", "v"}, {"y"}));
+    attempt(node("n", "OneHot", {"v", "v", "vv"}, {"y"}, intAttr("axis", value)));
+    attempt(node("n", "Shape", {"x"}, {"y"}, intAttr("start", value) + intAttr("end", value)));
+    attempt(node("n", "EyeLike", {"x"}, {"y"}, intAttr("k", value)));
+    attempt(node("n", "Cast", {"x"}, {"y"}, intAttr("to", value)));
+    attempt(node("n", "RandomNormal", {}, {"y"}, intsAttr("shape", {value, value}) + intAttr("dtype", value)));
+    for (const char *type : {"Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Pow", "Less", "Equal"}) {
+      attempt(node("n", type, {"v", "vv"}, {"y"}));
+      attempt(node("sh", "Shape", {"x"}, {"s"}) + node("n", type, {"s", "vv"}, {"y"}));
+      attempt(node("sh", "Shape", {"x"}, {"s"}) + node("n", type, {"s", "vv"}, {"t"}) +
+              node("r", "Reshape", {"x", "t"}, {"y"}));
+    }
+    attempt(node("n", "Neg", {"v"}, {"y"}));
+    attempt(node("n", "Abs", {"v"}, {"y"}));
+    attempt(node("n", "ReduceProd", {"vv"}, {"y"}));
+    attempt(node("n", "ReduceSum", {"vv"}, {"y"}));
+    attempt(node("n", "ReduceSum", {"x", "v"}, {"y"}));
+    attempt(input("q", f32, {"1", "4", "2", "2"}) +
+            node("n", "DepthToSpace", {"q"}, {"y"}, intAttr("blocksize", value)));
+    attempt(node("n", "RotaryEmbedding", {"x", "x", "x"}, {"y"}, intAttr("num_heads", value)), 23);
+    attempt(
+        node("n", "Attention", {"x", "x", "x"}, {"y"}, intAttr("q_num_heads", value) + intAttr("kv_num_heads", value)),
+        23);
+    attempt(node("n", "GroupNormalization", {"x", "x", "x"}, {"y"}, intAttr("num_groups", value)), 21);
+    attempt(node("n", "BitShift", {"v", "v"}, {"y"}, stringAttr("direction", "LEFT")));
+  }
+}
+
+/// Every operator without inputs, with operands of every rank and of every type.
+TEST(Hostile, EveryOperatorWithWrongOperands) {
+  for (const std::string &line : listOnnxOps()) {
+    std::string type = line.substr(0, line.find(' '));
+    for (int opset : {7, 13, 23})
+      for (int inputs : {0, 1, 2, 3, 5})
+        for (int kind = 0; kind < 5; ++kind) {
+          static const char *names[] = {"scalar", "list", "cube", "flag", "five"};
+          std::vector<std::string> operands(inputs, names[kind]);
+          importAny(modelBytes(input("scalar", f32, {}) + input("list", i64, {"N"}) +
+                                   input("cube", f32, {"A", "0", "2"}) + input("flag", boolean, {"1", "B"}) +
+                                   input("five", f32, {"1", "2", "3", "4", "C"}) +
+                                   node("n", type, operands, {"y", "z", "u", "v"}) + output("y"),
+                               opset));
+        }
+  }
+}
+
+TEST(Hostile, FunctionsThatGrowWithoutEnd) {
+  // F0 calls F1 twice, F1 calls F2 twice, and so on: 2^40 nodes.
+  std::string functions = "opset_import { domain: 'm' version: 1 } ";
+  for (int i = 0; i < 40; ++i) {
+    std::string next = i == 39 ? "op_type: 'Relu'" : "op_type: 'F" + std::to_string(i + 1) + "' domain: 'm'";
+    functions += "functions { name: 'F" + std::to_string(i) +
+                 "' domain: 'm' input: 'a' output: 'c' "
+                 "opset_import { domain: 'm' version: 1 } opset_import { domain: '' version: 17 } "
+                 "node { " +
+                 next + " input: 'a' output: 'b' } node { " + next + " input: 'b' output: 'c' } } ";
+  }
+  Import import(input("x", f32, {"1"}) + "node { op_type: 'F0' domain: 'm' input: 'x' output: 'y' } " + output("y"), 17,
+                {}, functions);
+  EXPECT_NE(import.error().find("nodes"), std::string::npos);
+}
+
+TEST(Hostile, DeepBranches) {
+  std::string inner = node("n", "Relu", {"x"}, {"r"}) + output("r");
+  for (int depth = 0; depth < 30; ++depth)
+    inner = node("n", "If", {"flag"}, {"r"},
+                 "attribute { name: 'then_branch' type: GRAPH g { name: 'a' " + inner +
+                     "} } attribute { name: 'else_branch' type: GRAPH g { name: 'b' } } ") +
+            output("r");
+  importAny(modelBytes(input("x", f32, {"1"}) + "initializer { name: 'flag' data_type: 9 int32_data: 1 } " + inner));
+}
+
+} // namespace
