@@ -64,9 +64,7 @@ Status dumpModule(ModuleOp module, const std::string &folder, unsigned number, c
   if (folder.empty())
     return Status::ok();
   llvm::SmallString<128> path(folder);
-  llvm::sys::path::append(path, llvm::formatv("{0:2}-{1}.mlir", llvm::fmt_align(number, llvm::AlignStyle::Right, 2, '0'),
-                                              stage)
-                                    .str());
+  llvm::sys::path::append(path, llvm::formatv("{0}{1}-{2}.mlir", number < 10 ? "0" : "", number, stage).str());
   std::error_code code;
   llvm::raw_fd_ostream stream(path, code);
   if (code)

@@ -229,7 +229,7 @@ Status PlanEmitter::emitLoops(Operation *root, RegionContext &context, uint32_t 
         window->strides.push_back(DimExpr(0));
         window->broadcast.push_back(std::nullopt);
       }
-      data::StepT &step = addStep(data::Family::Loops, {DimExpr(1)});
+      data::StepT &step = addStep(data::Family::Loops, DimExpr(1));
       step.inputs.push_back(makeAccess(size, 0, ElementType::I64, exprs));
       step.inputs.back()->kind = data::AccessKind::Iota;
       step.results.push_back(0);
@@ -250,7 +250,7 @@ Status PlanEmitter::emitScatter(Operation *root, RegionContext &context, uint32_
   }
   auto [loops, map] = loopsOver(updateDims);
   // The result is addressed as a gather of it would be.
-  SmallVector<std::pair<Value, IndexMap>> lookups;
+  std::vector<std::pair<Value, IndexMap>> lookups;
   SmallVector<DimExpr> extents;
   IndexMap target;
   ir::Combine combine;
@@ -273,7 +273,7 @@ Status PlanEmitter::emitScatter(Operation *root, RegionContext &context, uint32_
     combine = scatterND.getCombine();
     int64_t depth = *indexDims.back().constant();
     lengthen(depth);
-    SmallVector<IndexForm, 6> forms;
+    std::vector<IndexForm> forms;
     for (int64_t j = 0; j < depth; ++j)
       forms.push_back(IndexForm::loop(target.loops, map.loops + j));
     for (size_t d = depth; d < dims.size(); ++d)
@@ -299,7 +299,7 @@ Status PlanEmitter::emitScatter(Operation *root, RegionContext &context, uint32_
   SmallVector<DimExpr> axisStrides(window.strides.begin() + map.loops, window.strides.end());
   window.strides.resize(map.loops);
   window.broadcast.resize(map.loops);
-  SmallVector<std::pair<Window, Value>> indexWindows;
+  std::vector<std::pair<Window, Value>> indexWindows;
   for (auto &[value, indexMap] : lookups) {
     std::optional<Window> indexWindow = windowOf(value, indexMap, reader);
     if (!indexWindow)
@@ -652,7 +652,7 @@ Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
   }
 
   // Inputs before the output, so that buffers are numbered in the order of their first use.
-  RegionContext context{reader, exprs, {}, [this] { return runState(); }};
+  RegionContext context{reader, exprs, llvm::DenseMap<Value, uint32_t>(), [this] { return runState(); }};
   for (auto [argument, input] : llvm::zip_equal(kernel.getBody().getArguments(), kernel.getInputs())) {
     Result<uint32_t> buffer = bufferOf(input);
     if (!buffer)
@@ -726,7 +726,9 @@ Result<std::unique_ptr<data::PlanTemplateT>> PlanEmitter::run() {
     uint32_t first = plan->steps.size();
     if (Status status = emitKernel(kernel); !status)
       return status.takeError();
-    stepsOf.emplace_back(first, static_cast<uint32_t>(plan->steps.size() - 1));
+    // A kernel of no values (an empty list of sizes) has no step.
+    uint32_t count = plan->steps.size();
+    stepsOf.emplace_back(std::min(first, count ? count - 1 : 0), count ? count - 1 : 0);
     if (std::optional<BufferPlan> memory = bufferPlan(kernel, 0); memory && !memory->output)
       lifetimes.emplace_back(buffers[kernel.getResult(0)], *memory);
   }

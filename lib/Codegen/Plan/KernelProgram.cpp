@@ -284,7 +284,7 @@ uint16_t ProgramBuilder::pullLookup(Operation *op, const IndexMap &map) {
   SmallVector<DimExpr> axisStrides(data->strides.begin() + map.loops, data->strides.end());
   data->strides.resize(map.loops);
   data->broadcast.resize(map.loops);
-  SmallVector<std::pair<Window, Value>> indices;
+  std::vector<std::pair<Window, Value>> indices;
   for (auto &[value, indexMap] : maps.indices) {
     std::optional<Window> window = windowOf(value, indexMap, reader);
     if (!window)

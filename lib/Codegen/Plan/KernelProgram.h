@@ -29,8 +29,8 @@ struct RegionContext {
 struct Window {
   mlir::Value argument; ///< of the region
   DimExpr offset;
-  llvm::SmallVector<DimExpr, 6> strides; ///< one per loop
-  llvm::SmallVector<std::optional<DimExpr>, 6> broadcast;
+  std::vector<DimExpr> strides; ///< one per loop
+  std::vector<std::optional<DimExpr>> broadcast;
 };
 
 /// The window of a value that is a region argument or a view of one, over the
@@ -99,7 +99,7 @@ private:
     IndexMap map;
     uint16_t number;
   };
-  llvm::SmallVector<Pulled> pulled;
+  std::vector<Pulled> pulled;
   Error failure;
 };
 
