@@ -234,12 +234,20 @@ void fillRandom(Tensor &tensor, Generator generator, int64_t limit) {
 } // namespace
 
 Status addRandomInputs(const Model &model, const Binding &sizes, const RandomOptions &options, DataSet &data) {
-  for (const auto &dim : model.signature().dims)
-    if (auto size = sizes.find(dim->name); size != sizes.end() && (size->second < dim->min || size->second > dim->max ||
-                                                                   size->second % dim->multiple != 0))
-      return Error{ErrorCode::OutOfRange,
-                   fmt::format("dim '{}' cannot be {}: it lies in [{}, {}] and is a multiple of {}", dim->name,
-                               size->second, dim->min, dim->max, dim->multiple)};
+  for (const auto &dim : model.signature().dims) {
+    auto size = sizes.find(dim->name);
+    if (size == sizes.end())
+      continue;
+    std::string what;
+    if (size->second < dim->min)
+      what = fmt::format("below its minimum {}", dim->min);
+    else if (size->second > dim->max)
+      what = fmt::format("above its maximum {}", dim->max);
+    else if (size->second % dim->multiple != 0)
+      what = fmt::format("not a multiple of {}", dim->multiple);
+    if (!what.empty())
+      return Error{ErrorCode::OutOfRange, fmt::format("dim '{}': size {} is {}", dim->name, size->second, what)};
+  }
   for (size_t i = 0; i < model.signature().inputs.size(); ++i) {
     const data::TensorSpecT &input = *model.signature().inputs[i];
     if (data.has(input.name))

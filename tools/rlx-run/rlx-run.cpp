@@ -47,11 +47,14 @@ struct Flags {
 void declareFlags(CLI::App &app, Flags &flags) {
   app.add_option("model", flags.model, "A .onnx or .mlir file")->required()->type_name("MODEL");
   app.add_flag("--list", flags.list, "Print the model's inputs, outputs, dims and params, and end");
-  app.add_option("--input", flags.inputs, "An input from a file; repeatable")->type_name("NAME=FILE.npy|pb");
+  app.add_option("--input", flags.inputs, "An input from a file; repeatable")
+      ->type_name("NAME=FILE.npy|pb")
+      ->allow_extra_args(false);
   app.add_option("--data", flags.dataFolders,
                  "A folder of inputs: NAME.npy, NAME.pb or input_N.pb. Repeatable: one run each, in order, on one "
                  "executable")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->allow_extra_args(false);
   app.add_option("--random", flags.randomSeed,
                  "Make the inputs that no file gives: floats in [-1, 1), integers in [0, --random-max)")
       ->type_name("SEED");
@@ -60,8 +63,11 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), std::numeric_limits<int64_t>::max()));
   app.add_option("--dim", flags.dims, "Size of a named dim; those not given are found from the inputs; repeatable")
-      ->type_name("NAME=SIZE");
-  app.add_option("--param", flags.params, "Value of a param; repeatable")->type_name("NAME=FILE.npy|pb");
+      ->type_name("NAME=SIZE")
+      ->allow_extra_args(false);
+  app.add_option("--param", flags.params, "Value of a param; repeatable")
+      ->type_name("NAME=FILE.npy|pb")
+      ->allow_extra_args(false);
   app.add_option("--weights", flags.weights, "The .safetensors file of a .mlir model, when it is not beside it")
       ->type_name("FILE");
   app.add_option("--seed", flags.seed, "Seed of random ops in the model (default 42)")->type_name("SEED");

@@ -153,7 +153,7 @@ TEST_F(DataSetTest, RandomInputsRefuseBadSizes) {
     return status ? std::string("made") : status.error().message;
   };
   EXPECT_THAT(errorOf({}, 2), HasSubstr("random input 'a/b' axis 0 is N"));
-  EXPECT_THAT(errorOf({{"N", 3}}, 2), HasSubstr("dim 'N' cannot be 3"));
+  EXPECT_THAT(errorOf({{"N", 3}}, 2), HasSubstr("dim 'N': size 3 is not a multiple of 2"));
   EXPECT_THAT(errorOf({{"N", int64_t(1) << 61}}, 2), HasSubstr("larger than this machine's memory"));
   EXPECT_THAT(errorOf({{"N", int64_t(1) << 45}}, 2), HasSubstr("larger than this machine's memory"));
   EXPECT_THAT(errorOf({{"N", 2}}, 129), HasSubstr("--random-max 129 does not fit input 'input_0' of type i8"));

@@ -13,6 +13,7 @@ namespace rlx::tools {
 
 /// "rlx-run: error: <message>" on standard error; returns the exit code, 1.
 inline int fail(const CLI::App &app, const std::string &message) {
+  std::fflush(stdout); // what was printed before comes before, also where both go to one file
   std::fprintf(stderr, "%s: error: %s\n", app.get_name().c_str(), message.c_str());
   return 1;
 }
