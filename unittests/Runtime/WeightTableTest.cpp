@@ -2,6 +2,7 @@
 #include "Fakes.h"
 #include "rlx/Runtime/WeightTable.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -136,7 +137,7 @@ TEST(Safetensors, RoundTrip) {
     EXPECT_EQ(got->type, wanted.type);
     EXPECT_EQ(got->shape, wanted.shape);
     ASSERT_EQ(got->bytes.size(), wanted.bytes.size());
-    EXPECT_EQ(std::memcmp(got->bytes.data(), wanted.bytes.data(), wanted.bytes.size()), 0);
+    EXPECT_TRUE(std::equal(got->bytes.begin(), got->bytes.end(), wanted.bytes.begin()));
     if (!wanted.bytes.empty()) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(got->bytes.data()) % elementSize(got->type), 0u);
     }
