@@ -94,9 +94,8 @@ public:
   /// Lane l at pointer + l * stride.
   Value *stridedLoad(Value *pointer, data::ElementType type, Value *stride, unsigned W);
   void stridedStore(Value *pointer, data::ElementType type, Value *value, Value *stride, unsigned W);
-  /// Lane l at pointer + offsets[l] (<W x i64>). Lanes where `mask` is false are not touched (read as zero).
-  Value *gather(Value *pointer, data::ElementType type, Value *offsets, unsigned W, Value *mask = nullptr);
-  void scatter(Value *pointer, data::ElementType type, Value *value, Value *offsets, Value *mask, unsigned W);
+  /// Lane l at pointer + offsets[l] (<W x i64>).
+  Value *gather(Value *pointer, data::ElementType type, Value *offsets, unsigned W);
   /// One of the three by `mode`. Splat loads one element. `stride` is used by Strided only.
   Value *loadLanes(Value *pointer, data::ElementType type, data::InnerMode mode, Value *stride, unsigned W);
   /// Contiguous or strided store. Splat stores lane 0 (every lane names one element).

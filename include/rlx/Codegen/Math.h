@@ -30,9 +30,6 @@ namespace rlx::math {
 using llvm::Value;
 
 Value *exp(Emitter &e, Value *x);
-/// exp with results below the smallest normal number made 0: for softmax, where a machine slow on subnormals would meet
-/// them in every masked lane.
-Value *expNoSubnormals(Emitter &e, Value *x);
 Value *log(Emitter &e, Value *x);
 Value *tanh(Emitter &e, Value *x);
 Value *erf(Emitter &e, Value *x);

@@ -27,13 +27,11 @@ public:
   /// `preload` (an input whose row is known not to be empty): a value that stays the same is loaded here too.
   Row enter(llvm::ArrayRef<llvm::Value *> indices, unsigned vectorLoop, llvm::Value *element, bool preload = false);
 
-  /// Lanes i .. i + W - 1 of the vector loop; `element` is the position of the first. Lanes where `mask` (null for
-  /// all) is false are not read.
-  Lanes load(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W, llvm::Value *mask = nullptr);
+  /// Lanes i .. i + W - 1 of the vector loop; `element` is the position of the first.
+  Lanes load(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W);
 
   /// Writes lanes (of the operand's own type).
-  void store(const Row &row, llvm::Value *i, llvm::Value *element, llvm::Value *value, unsigned W,
-             llvm::Value *mask = nullptr);
+  void store(const Row &row, llvm::Value *i, llvm::Value *element, llvm::Value *value, unsigned W);
 
   /// Reads, combines, writes. Lanes name different elements.
   void update(const Row &row, llvm::Value *i, llvm::Value *element, data::Combine combine, llvm::Value *value,
@@ -47,9 +45,9 @@ public:
   bool hasMovingIndex() const;
 
 private:
-  llvm::Value *checkedOffset(unsigned k, llvm::Value *index, llvm::Value *element, unsigned W, llvm::Value *mask);
+  llvm::Value *checkedOffset(unsigned k, llvm::Value *index, llvm::Value *element, unsigned W);
   /// Element offsets of lanes (i64 lanes) from row.pointer; only with moving indices.
-  llvm::Value *laneOffsets(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W, llvm::Value *mask);
+  llvm::Value *laneOffsets(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W);
   llvm::Value *lanePointer(const Row &row, llvm::Value *i);
   llvm::Value *vectorStride() { return e.integer(firstStride + vectorLoop); }
   unsigned indexInteger(unsigned k) const { return firstStride + loops + k * (loops + 2); }

@@ -323,22 +323,13 @@ void Emitter::stridedStore(Value *pointer, ElementType type, Value *value, Value
   }
 }
 
-Value *Emitter::gather(Value *pointer, ElementType type, Value *offsets, unsigned W, Value *mask) {
+Value *Emitter::gather(Value *pointer, ElementType type, Value *offsets, unsigned W) {
   Type *element = memoryType(type);
   Value *pointers = b.CreateGEP(element, pointer, offsets);
   if (W == 1)
     return fromMemory(*this, type, b.CreateAlignedLoad(element, pointers, elementAlign(type)));
   // The code generator takes the machine's gather where that is fast, else single loads.
-  Type *vector = lanes(element, W);
-  return fromMemory(*this, type,
-                    b.CreateMaskedGather(vector, pointers, elementAlign(type), mask,
-                                         mask ? Constant::getNullValue(vector) : nullptr));
-}
-
-void Emitter::scatter(Value *pointer, ElementType type, Value *value, Value *offsets, Value *mask, unsigned W) {
-  assert(W > 1 && "scalars are not masked");
-  b.CreateMaskedScatter(toMemory(*this, type, value, W), b.CreateGEP(memoryType(type), pointer, offsets),
-                        elementAlign(type), mask);
+  return fromMemory(*this, type, b.CreateMaskedGather(lanes(element, W), pointers, elementAlign(type)));
 }
 
 Value *Emitter::loadLanes(Value *pointer, ElementType type, InnerMode mode, Value *stride, unsigned W) {

@@ -130,15 +130,6 @@ Value *exp(Emitter &e, Value *x) {
   return l.scale(l.expPoly(r), n);
 }
 
-Value *expNoSubnormals(Emitter &e, Value *x) {
-  Lane l(e, x);
-  double lowest = l.isDouble(x) ? -708.3964185322641 : -87.33654;
-  Value *tiny = l.b.CreateFCmpOLT(x, l.c(x, lowest));
-  Value *clamped = l.atMost(l.select(tiny, l.c(x, 0), x), l.isDouble(x) ? 710 : 89);
-  auto [r, n] = l.reduceExp(clamped);
-  return l.select(tiny, l.c(x, 0), l.scale(l.expPoly(r), n));
-}
-
 namespace {
 
 /// x = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2); for x above 0 and finite.

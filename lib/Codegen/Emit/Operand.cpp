@@ -38,15 +38,13 @@ bool Operand::hasMovingIndex() const {
          llvm::any_of(spec.index_inner, [](InnerMode mode) { return mode != InnerMode::Splat; });
 }
 
-Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned W, Value *mask) {
+Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned W) {
   // One unsigned comparison serves both ends, whatever the extent; a negative index first counts from the end.
   Value *extent = e.integer(indexInteger(k) + loops);
   Value *extents = e.splat(extent, W);
   Value *zero = Constant::getNullValue(index->getType());
   Value *wrapped = e.b.CreateSelect(e.b.CreateICmpSLT(index, zero), e.b.CreateAdd(index, extents), index);
   Value *bad = e.b.CreateICmpUGE(wrapped, extents);
-  if (mask)
-    bad = e.b.CreateAnd(bad, mask);
   e.failIf(bad, ErrorKind::IndexOutOfRange, number, element, index, extent, W);
   return e.b.CreateMul(wrapped, e.splat(e.integer(indexInteger(k) + loops + 1), W));
 }
@@ -86,7 +84,7 @@ Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Valu
       }
       row.indexPointers.push_back(nullptr);
       Value *index = b.CreateSExt(e.load(indexPointer, spec.index_type, 1), b.getInt64Ty());
-      row.pointer = e.elementPointer(row.pointer, spec.type, checkedOffset(k, index, element, 1, nullptr));
+      row.pointer = e.elementPointer(row.pointer, spec.type, checkedOffset(k, index, element, 1));
     }
   }
   if (preload && spec.inner == InnerMode::Splat && !hasMovingIndex())
@@ -94,7 +92,7 @@ Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Valu
   return row;
 }
 
-Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W, Value *mask) {
+Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W) {
   IRBuilder<> &b = e.b;
   Type *i64 = e.lanes(b.getInt64Ty(), W);
   Value *sum = Constant::getNullValue(i64);
@@ -109,14 +107,8 @@ Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W
     Value *stride = e.integer(indexInteger(k) + vectorLoop);
     bool contiguous = spec.index_inner[k] == InnerMode::Contiguous;
     Value *at = e.elementPointer(row.indexPointers[k], spec.index_type, contiguous ? i : b.CreateMul(i, stride));
-    Value *index;
-    if (mask && contiguous)
-      index = e.maskedLoad(at, spec.index_type, mask, W);
-    else if (mask)
-      index = e.gather(at, spec.index_type, b.CreateMul(e.laneIndices(W), e.splat(stride, W)), W, mask);
-    else
-      index = e.loadLanes(at, spec.index_type, spec.index_inner[k], stride, W);
-    sum = b.CreateAdd(sum, checkedOffset(k, b.CreateSExt(index, i64), element, W, mask));
+    Value *index = e.loadLanes(at, spec.index_type, spec.index_inner[k], stride, W);
+    sum = b.CreateAdd(sum, checkedOffset(k, b.CreateSExt(index, i64), element, W));
   }
   return sum;
 }
@@ -133,7 +125,7 @@ Value *Operand::lanePointer(const Row &row, Value *i) {
   llvm_unreachable("inner mode");
 }
 
-Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W, Value *mask) {
+Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W) {
   IRBuilder<> &b = e.b;
   if (spec.kind == AccessKind::Iota) {
     if (spec.inner == InnerMode::Splat)
@@ -146,32 +138,20 @@ Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W, Value 
   if (row.splat)
     return {e.splat(row.splat, W), spec.type};
   if (hasMovingIndex())
-    return {e.gather(row.pointer, spec.type, laneOffsets(row, i, element, W, mask), W, mask), spec.type};
+    return {e.gather(row.pointer, spec.type, laneOffsets(row, i, element, W), W), spec.type};
   Value *pointer = lanePointer(row, i);
-  if (mask && spec.inner == InnerMode::Contiguous)
-    return {e.maskedLoad(pointer, spec.type, mask, W), spec.type};
-  if (mask && spec.inner == InnerMode::Strided)
-    return {e.gather(pointer, spec.type, b.CreateMul(e.laneIndices(W), e.splat(vectorStride(), W)), W, mask),
-            spec.type};
   return {e.loadLanes(pointer, spec.type, spec.inner, spec.inner == InnerMode::Strided ? vectorStride() : nullptr, W),
           spec.type};
 }
 
-void Operand::store(const Row &row, Value *i, Value *element, Value *value, unsigned W, Value *mask) {
+void Operand::store(const Row &row, Value *i, Value *element, Value *value, unsigned W) {
   if (hasMovingIndex()) {
-    assert(W == 1 && !mask && "a scatter goes element by element");
-    e.store(e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1, nullptr)), spec.type, value, 1);
+    assert(W == 1 && "a scatter goes element by element");
+    e.store(e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1)), spec.type, value, 1);
     return;
   }
-  Value *pointer = lanePointer(row, i);
-  if (!mask || spec.inner == InnerMode::Splat) {
-    e.storeLanes(pointer, spec.type, spec.inner, spec.inner == InnerMode::Strided ? vectorStride() : nullptr, value, W);
-    return;
-  }
-  if (spec.inner == InnerMode::Contiguous)
-    e.maskedStore(pointer, spec.type, value, mask, W);
-  else
-    e.scatter(pointer, spec.type, value, e.b.CreateMul(e.laneIndices(W), e.splat(vectorStride(), W)), mask, W);
+  Value *stride = spec.inner == InnerMode::Strided ? vectorStride() : nullptr;
+  e.storeLanes(lanePointer(row, i), spec.type, spec.inner, stride, value, W);
 }
 
 void Operand::update(const Row &row, Value *i, Value *element, Combine combine, Value *value, unsigned W) {
@@ -179,7 +159,7 @@ void Operand::update(const Row &row, Value *i, Value *element, Combine combine, 
     return store(row, i, element, value, W);
   if (hasMovingIndex()) {
     assert(W == 1 && "a scatter goes element by element");
-    Value *pointer = e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1, nullptr));
+    Value *pointer = e.elementPointer(row.pointer, spec.type, laneOffsets(row, i, element, 1));
     e.store(pointer, spec.type, emitCombine(e, combine, e.load(pointer, spec.type, 1), value, spec.type, 1), 1);
     return;
   }
