@@ -91,7 +91,7 @@ private:
   bool tooManyProblems() const { return problemCount >= maxProblems; }
 
   static constexpr size_t maxProblems = 50;
-  static constexpr int64_t maxNodes = 500'000;
+  static constexpr int64_t maxNodes = 100'000;
   static constexpr int maxDepth = 64;
 
   mlir::MLIRContext &context;
