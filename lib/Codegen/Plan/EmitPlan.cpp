@@ -736,15 +736,17 @@ Result<std::unique_ptr<data::PlanTemplateT>> PlanEmitter::run() {
     plan->buffers[buffer]->first_step = stepsOf[memory.first].first;
     plan->buffers[buffer]->last_step = stepsOf[memory.last].second;
   }
-  for (Value value : graph.getBody().front().getTerminator()->getOperands()) {
+  // A value may differ from its promise in unit axes: what is reported is the promise.
+  for (auto [value, promised] :
+       llvm::zip_equal(graph.getBody().front().getTerminator()->getOperands(), graph.getResultTypes())) {
     Result<uint32_t> buffer = bufferOf(value);
     if (!buffer)
       return buffer.takeError();
     auto output = std::make_unique<data::OutputValueT>();
     output->buffer = *buffer;
     output->type = elementTypeOf(value);
-    for (const DimExpr &dim : reader.dims(value))
-      output->shape.push_back(exprs.id(dim));
+    for (const DimExpr &dim : ir::getShape(cast<RankedTensorType>(promised)).dims)
+      output->shape.push_back(exprs.id(facts.simplify(dim)));
     plan->outputs.push_back(std::move(output));
   }
   markNeeded();
@@ -763,11 +765,12 @@ Result<std::unique_ptr<data::PlanTemplateT>> PlanEmitter::run() {
 Result<std::unique_ptr<data::PlanTemplateT>> emitPlan(ir::GraphOp graph) { return PlanEmitter(graph).run(); }
 
 namespace {
-std::unique_ptr<data::TensorSpecT> tensorSpec(std::string name, Value value) {
+std::unique_ptr<data::TensorSpecT> tensorSpec(std::string name, Type type) {
+  auto tensor = cast<RankedTensorType>(type);
   auto spec = std::make_unique<data::TensorSpecT>();
   spec->name = std::move(name);
-  spec->type = elementTypeOf(value);
-  for (const DimExpr &dim : ir::getShape(cast<RankedTensorType>(value.getType())).dims)
+  spec->type = *ir::toElementType(tensor.getElementType());
+  for (const DimExpr &dim : ir::getShape(tensor).dims)
     spec->shape.push_back(dim.str());
   return spec;
 }
@@ -786,13 +789,13 @@ Result<data::ModelSignatureT> emitSignature(ir::GraphOp graph) {
     signature.dims.push_back(std::move(dim));
   }
   for (auto [i, argument] : llvm::enumerate(graph.getBody().getArguments()))
-    signature.inputs.push_back(tensorSpec(graph.getInputName(i), argument));
-  for (auto [i, value] : llvm::enumerate(graph.getBody().front().getTerminator()->getOperands()))
-    signature.outputs.push_back(tensorSpec(graph.getOutputName(i), value));
+    signature.inputs.push_back(tensorSpec(graph.getInputName(i), argument.getType()));
+  for (auto [i, type] : llvm::enumerate(graph.getResultTypes()))
+    signature.outputs.push_back(tensorSpec(graph.getOutputName(i), type));
   std::set<std::string> seen;
   graph.getBody().walk([&](ir::ParamOp param) {
     if (seen.insert(param.getName().str()).second)
-      signature.params.push_back(tensorSpec(param.getName().str(), param.getResult()));
+      signature.params.push_back(tensorSpec(param.getName().str(), param.getResult().getType()));
   });
   for (ir::ConstraintAttr attr : graph.getConstraintList()) {
     auto constraint = std::make_unique<data::ConstraintT>();

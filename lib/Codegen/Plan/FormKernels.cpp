@@ -56,6 +56,7 @@ private:
   /// that the operand is computed there element by element.
   bool takesComputed(OpOperand &use);
   void growEpilogues();
+  void findOpenBroadcasts();
   void decideStored();
   void limitChains();
   void storeThroughViews(Value value);
@@ -71,6 +72,8 @@ private:
   /// A matmul (or an epilogue op that is not the last) -> last op of its kernel.
   DenseMap<Operation *, Operation *> epilogueEnd;
   llvm::SmallPtrSet<Operation *, 16> matmulEnds;
+  /// Values with an operand somewhere of which only the sizes of a run will tell whether it is repeated.
+  llvm::SmallPtrSet<Operation *, 16> open;
 };
 
 bool isSplat(ir::ConstantOp constant) {
@@ -211,6 +214,27 @@ void KernelFormer::growEpilogues() {
   });
 }
 
+/// Whether an operand is repeated along a loop is a stride, decided by number, as
+/// long as the loop is that dim. A slice or a reshape in between would make it a
+/// matter of offsets too: what is open must then be stored first.
+void KernelFormer::findOpenBroadcasts() {
+  graph.getBody().walk([&](Operation *op) {
+    if (role(op) != Role::Compute && role(op) != Role::View)
+      return;
+    bool isOpen = false;
+    for (Value operand : op->getOperands()) {
+      isOpen |= open.contains(operand.getDefiningOp());
+      if (!isa<ir::ElementwiseOpInterface, ir::BroadcastToOp>(op))
+        continue;
+      Dims own = reader.dims(operand), result = reader.dims(op->getResult(0));
+      for (size_t i = 0; i < own.size(); ++i)
+        isOpen |= !own[i].isConstant() && own[i] != result[result.size() - own.size() + i];
+    }
+    if (isOpen)
+      open.insert(op);
+  });
+}
+
 void KernelFormer::storeThroughViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (stored.contains(op) || role(op) == Role::Source)
@@ -260,6 +284,8 @@ void KernelFormer::decideStored() {
         continue;
       }
       if (!takesComputed(use) && role(op) != Role::View && role(op) != Role::Inline)
+        mustStore = true;
+      if (open.contains(op) && role(user) == Role::View && !isa<ir::TransposeOp>(user))
         mustStore = true;
       // A row of several dims is read as one: it must lie in one piece.
       if (role(op) == Role::View && readsSeveralDimsAsOne(user))
@@ -390,6 +416,7 @@ Status KernelFormer::run() {
     return status;
   graph.getBody().walk([&](Operation *op) { roles[op] = classify(op); });
   growEpilogues();
+  findOpenBroadcasts();
   decideStored();
   limitChains();
   build();
