@@ -31,9 +31,8 @@ std::optional<int64_t> rlx::layoutArena(std::vector<ArenaRequest> &requests) {
     // Of those that begin together the larger first: it has fewer holes to choose from.
     return std::tuple(requests[a].first, -requests[a].bytes, a) < std::tuple(requests[b].first, -requests[b].bytes, b);
   });
-  std::sort(ends.begin(), ends.end(), [&](size_t a, size_t b) {
-    return std::pair(requests[a].last, a) < std::pair(requests[b].last, b);
-  });
+  std::sort(ends.begin(), ends.end(),
+            [&](size_t a, size_t b) { return std::pair(requests[a].last, a) < std::pair(requests[b].last, b); });
 
   std::map<int64_t, int64_t> holes; // offset -> bytes, never adjacent
   int64_t total = 0;

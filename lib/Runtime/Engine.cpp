@@ -37,8 +37,7 @@ Engine::~Engine() = default;
 
 Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
   if (options.threads != 1)
-    return Error{ErrorCode::Unsupported,
-                 "an engine has 1 thread so far, not " + std::to_string(options.threads)};
+    return Error{ErrorCode::Unsupported, "an engine has 1 thread so far, not " + std::to_string(options.threads)};
   if (options.cacheEntries == 0)
     return Error{ErrorCode::InvalidArgument, "a cache holds at least 1 entry"};
   if (!options.loader)

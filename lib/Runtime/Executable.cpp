@@ -23,9 +23,8 @@ struct Executable::State {
 
   Status setParam(std::string_view name, const void *data, size_t bytes, ElementType type);
   Result<ParamValues> paramsSet() const;
-  Result<std::shared_ptr<const ReadySpecialization>> prepareRun(std::span<const NamedTensor> inputs,
-                                                                std::span<const OutputBuffer> outputs,
-                                                                const RunOptions &options);
+  Result<std::shared_ptr<const ReadySpecialization>>
+  prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs, const RunOptions &options);
   Status run(const ReadySpecialization &ready, std::span<const NamedTensor> inputs, const RunOptions &options,
              std::vector<void *> outputs);
 };
@@ -100,8 +99,7 @@ Status Executable::State::setParam(std::string_view name, const void *data, size
     if (std::optional<int64_t> size = dim.constant())
       shape.push_back(*size);
   if (shape.size() == dims.size() && elementCount(shape) != elements)
-    return invalid(what + " of shape " + shapeString(shape) + " is set from " + std::to_string(elements) +
-                   " elements");
+    return invalid(what + " of shape " + shapeString(shape) + " is set from " + std::to_string(elements) + " elements");
 
   AlignedBytes value = allocateAligned(static_cast<size_t>(elements) * elementSize(spec.type));
   AlignedBytes copy;
@@ -164,9 +162,9 @@ Status Executable::finalizeParams() {
 // Runs
 //===----------------------------------------------------------------------===//
 
-Result<std::shared_ptr<const ReadySpecialization>>
-Executable::State::prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
-                              const RunOptions &options) {
+Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun(std::span<const NamedTensor> inputs,
+                                                                                 std::span<const OutputBuffer> outputs,
+                                                                                 const RunOptions &options) {
   std::vector<int64_t> sizes(model().solver().dims().size());
   if (Status status = model().solver().solve(inputs, outputs, options.binding, sizes); !status)
     return status.takeError();

@@ -75,8 +75,9 @@ bool isNeeded(const std::vector<uint8_t> &needed, const std::vector<uint8_t> &as
 WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
   if (buffer.layout == data::PackedLayout::Strided)
     return {};
-  return {buffer.layout,   static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n),
-          buffer.k_stride, buffer.n_stride,                buffer.offset};
+  return {
+      buffer.layout, static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n), buffer.k_stride, buffer.n_stride,
+      buffer.offset};
 }
 
 Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
@@ -152,9 +153,9 @@ Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignature
       const ParamValue &value = *arguments.params[made.buffers[i].param];
       const std::string &name = signature.params[made.buffers[i].param]->name;
       if (buffer.layout == data::PackedLayout::Strided && value.elements() != made.buffers[i].elements)
-        return Error{ErrorCode::InvalidArgument, "param '" + name + "' was set to " +
-                                                     std::to_string(value.elements()) + " elements, but has " +
-                                                     std::to_string(made.buffers[i].elements) + " at these sizes"};
+        return Error{ErrorCode::InvalidArgument, "param '" + name + "' was set to " + std::to_string(value.elements()) +
+                                                     " elements, but has " + std::to_string(made.buffers[i].elements) +
+                                                     " at these sizes"};
       Result<const void *> bytes = value.get(layoutOf(buffer));
       if (!bytes)
         return Error{bytes.error().code, "param '" + name + "': " + bytes.error().message};

@@ -17,10 +17,10 @@ namespace rlx {
 /// for its count of hits.
 struct ReadySpecialization {
   std::shared_ptr<const Specialization> plan;
-  std::vector<LoadedKernel> kernels;   ///< one per plan->kernels
-  std::vector<const void *> fixed;     ///< one per buffer: weights and constants
-  std::vector<int64_t> inputElements;  ///< one per input of the signature
-  BindingInfo info;                    ///< `hits` apart
+  std::vector<LoadedKernel> kernels;  ///< one per plan->kernels
+  std::vector<const void *> fixed;    ///< one per buffer: weights and constants
+  std::vector<int64_t> inputElements; ///< one per input of the signature
+  BindingInfo info;                   ///< `hits` apart
   mutable std::atomic<uint64_t> hits{0};
 };
 

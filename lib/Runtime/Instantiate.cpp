@@ -400,9 +400,9 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
     out.list(buffer.name);
     out.number(static_cast<uint64_t>(buffer.type));
     out.number(static_cast<uint64_t>(buffer.layout));
-    for (auto value : {static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n), buffer.k_stride,
-                       buffer.n_stride, buffer.offset, made.buffers[i].elements, made.buffers[i].bytes,
-                       made.buffers[i].arenaOffset, static_cast<int64_t>(made.buffers[i].param)})
+    for (auto value : {static_cast<int64_t>(buffer.k), static_cast<int64_t>(buffer.n), buffer.k_stride, buffer.n_stride,
+                       buffer.offset, made.buffers[i].elements, made.buffers[i].bytes, made.buffers[i].arenaOffset,
+                       static_cast<int64_t>(made.buffers[i].param)})
       out.number(static_cast<uint64_t>(value));
     out.list(buffer.data);
   }

@@ -16,8 +16,7 @@ void rlx::addTime(PhaseTimes &times, const std::string &phase, double ms) {
 }
 
 Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                            const std::vector<size_t> &mine, CompilerInterface &compiler, PhaseTimes &times,
-                            Got &got) {
+                            const std::vector<size_t> &mine, CompilerInterface &compiler, PhaseTimes &times, Got &got) {
   std::vector<data::KernelSpecT> wanted;
   for (size_t i : mine)
     wanted.push_back(specs[i]);

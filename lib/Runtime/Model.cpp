@@ -30,7 +30,8 @@ Status parseSpecs(const Specs &specs, const char *what, const std::set<std::stri
       expr->collectNames(names);
       for (const std::string &name : names)
         if (!declared.contains(name))
-          return invalid(std::string(what) + " '" + spec->name + "' uses the dim '" + name + "', which is not declared");
+          return invalid(std::string(what) + " '" + spec->name + "' uses the dim '" + name +
+                         "', which is not declared");
       used.insert(names.begin(), names.end());
       shape.push_back(std::move(*expr));
     }

@@ -32,9 +32,9 @@ struct TypeName {
   std::string_view name;
   ElementType type;
 };
-constexpr TypeName kTypes[] = {{"BOOL", ElementType::I1}, {"I8", ElementType::I8},    {"I16", ElementType::I16},
-                               {"I32", ElementType::I32}, {"I64", ElementType::I64},  {"U8", ElementType::U8},
-                               {"U16", ElementType::U16}, {"U32", ElementType::U32},  {"U64", ElementType::U64},
+constexpr TypeName kTypes[] = {{"BOOL", ElementType::I1}, {"I8", ElementType::I8},     {"I16", ElementType::I16},
+                               {"I32", ElementType::I32}, {"I64", ElementType::I64},   {"U8", ElementType::U8},
+                               {"U16", ElementType::U16}, {"U32", ElementType::U32},   {"U64", ElementType::U64},
                                {"F16", ElementType::F16}, {"BF16", ElementType::BF16}, {"F32", ElementType::F32},
                                {"F64", ElementType::F64}};
 
@@ -161,7 +161,17 @@ public:
 
 private:
   enum class State {
-    Start, Top, MetadataObject, Metadata, MetadataValue, TensorObject, Tensor, Type, ShapeArray, Shape, OffsetsArray,
+    Start,
+    Top,
+    MetadataObject,
+    Metadata,
+    MetadataValue,
+    TensorObject,
+    Tensor,
+    Type,
+    ShapeArray,
+    Shape,
+    OffsetsArray,
     Offsets
   };
   State state = State::Start;
@@ -171,9 +181,9 @@ private:
     return false;
   }
   bool unexpected(const char *what) {
-    problem = entries.empty() ? std::string("its header holds ") + what + " where it must not"
-                              : "near tensor '" + entries.back().name + "' the header holds " + what +
-                                    " where it must not";
+    problem = entries.empty()
+                  ? std::string("its header holds ") + what + " where it must not"
+                  : "near tensor '" + entries.back().name + "' the header holds " + what + " where it must not";
     return false;
   }
 };
@@ -260,8 +270,8 @@ Result<std::shared_ptr<WeightTable>> WeightTable::openSafetensors(const std::str
     if (from < end)
       return bad("tensor '" + entry.name + "' overlaps another one");
     end = to;
-    Status added = result->add(entry.name, WeightRow{*entry.type, std::move(*entry.shape),
-                                                     data.subspan(from, to - from), *mapped});
+    Status added = result->add(entry.name,
+                               WeightRow{*entry.type, std::move(*entry.shape), data.subspan(from, to - from), *mapped});
     if (!added)
       return bad(added.error().message);
   }
@@ -306,8 +316,8 @@ int openTemporary(const std::string &path, std::string &temporary) {
   for (unsigned attempt = 0; attempt != 100; ++attempt) {
     struct timespec now;
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    temporary = path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" +
-                std::to_string(attempt);
+    temporary =
+        path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" + std::to_string(attempt);
     int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file >= 0 || errno != EEXIST)
       return file;

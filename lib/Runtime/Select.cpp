@@ -172,9 +172,12 @@ Result<StepOperand> StepReader::operand(const data::AccessT &access, std::span<c
       return index.takeError();
     if (k && index->type != result.indices[0].type)
       return malformed("the indices of an operand differ in type");
-    StepIndexOperand made{index->buffer, index->type,
-                      index->offset, std::move(index->strides),
-                      value(access.axis_extents[k]), value(access.axis_strides[k])};
+    StepIndexOperand made{index->buffer,
+                          index->type,
+                          index->offset,
+                          std::move(index->strides),
+                          value(access.axis_extents[k]),
+                          value(access.axis_strides[k])};
     if (made.extent < 0)
       return error(ErrorCode::OutOfRange, "an indexed axis has the negative extent " + std::to_string(made.extent));
     result.indices.push_back(std::move(made));
@@ -227,8 +230,8 @@ Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_
   return Status::ok();
 }
 
-Status StepReader::window(const StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
-                          bool isOutput) {
+Status StepReader::window(const StepOperand &operand, std::span<const int64_t> extents,
+                          std::span<const int64_t> strides, bool isOutput) {
   if (operand.kind == AccessKind::Iota) {
     int64_t low = operand.offset, high = operand.offset;
     for (size_t i = 0; i != extents.size(); ++i) {
@@ -324,11 +327,11 @@ void rlx::select::appendPointer(const StepOperand &operand, StepInstance &call) 
     return;
   }
   // The windows were checked, so offsets in bytes fit too.
-  call.pointers.push_back({PointerSource::Kind::Buffer, operand.buffer,
-                           operand.offset * static_cast<int64_t>(elementSize(operand.type))});
+  call.pointers.push_back(
+      {PointerSource::Kind::Buffer, operand.buffer, operand.offset * static_cast<int64_t>(elementSize(operand.type))});
   for (const StepIndexOperand &index : operand.indices)
-    call.pointers.push_back({PointerSource::Kind::Buffer, index.buffer,
-                             index.offset * static_cast<int64_t>(elementSize(index.type))});
+    call.pointers.push_back(
+        {PointerSource::Kind::Buffer, index.buffer, index.offset * static_cast<int64_t>(elementSize(index.type))});
 }
 
 void rlx::select::appendOperand(const StepOperand &operand, StepInstance &call) {

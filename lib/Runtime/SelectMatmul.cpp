@@ -12,7 +12,8 @@ constexpr size_t kMaxBatchLoops = 4;
 constexpr int64_t kRowClasses = 6; // 1..5 exact, 6 = six or more
 } // namespace
 
-Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes) {
+Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call,
+                                   int64_t &scratchBytes) {
   const data::StepT &step = reader.step;
   if (step.inputs.size() < 2 || step.outputs.empty())
     return reader.malformed("a matmul has inputs a and b and an output");
@@ -82,7 +83,8 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   for (size_t i = 2; i != step.inputs.size() + step.outputs.size(); ++i) {
     bool isOutput = i >= step.inputs.size();
     const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
-    Result<StepOperand> operand = isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
+    Result<StepOperand> operand =
+        isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)

@@ -34,8 +34,8 @@ bool alwaysContiguous(const data::PlanTemplateT &plan, const data::StepT &step, 
       int64_t step;
       return checkedMul(*number(inner), *number(extent), step) && number(outer) == step;
     }
-    return node.op() == ExprOp::Mul && ((same(node.a(), inner) && same(node.b(), extent)) ||
-                                        (same(node.a(), extent) && same(node.b(), inner)));
+    return node.op() == ExprOp::Mul &&
+           ((same(node.a(), inner) && same(node.b(), extent)) || (same(node.a(), extent) && same(node.b(), inner)));
   });
 }
 } // namespace

@@ -20,8 +20,8 @@ Status WeightTable::add(std::string name, WeightRow row) {
   if (!count || !checkedMul(*count, static_cast<int64_t>(elementSize(row.type)), bytes))
     return bad("of shape " + shapeString(row.shape) + " has a negative or overflowing size");
   if (row.bytes.size() != static_cast<size_t>(bytes))
-    return bad("of shape " + shapeString(row.shape) + " and type " + std::string(elementTypeName(row.type)) +
-               " has " + std::to_string(bytes) + " bytes, but " + std::to_string(row.bytes.size()) + " were given");
+    return bad("of shape " + shapeString(row.shape) + " and type " + std::string(elementTypeName(row.type)) + " has " +
+               std::to_string(bytes) + " bytes, but " + std::to_string(row.bytes.size()) + " were given");
   if (row.type == data::ElementType::I1 &&
       std::any_of(row.bytes.begin(), row.bytes.end(), [](std::byte value) { return value > std::byte{1}; }))
     return bad("of type i1 holds a byte that is neither 0 nor 1");
@@ -79,9 +79,8 @@ Result<PackedBytes> rlx::packWeight(data::ElementType type, int64_t elements, co
       return Error{ErrorCode::OutOfRange, "its size overflows"};
   } else if (layout.layout == data::PackedLayout::Panels16) {
     if (layout.k < 0 || layout.n < 0 || !panelsInside(layout, elements))
-      return Error{ErrorCode::InvalidModel, "panels of " + std::to_string(layout.k) + " x " +
-                                                std::to_string(layout.n) + " do not lie inside its " +
-                                                std::to_string(elements) + " elements"};
+      return Error{ErrorCode::InvalidModel, "panels of " + std::to_string(layout.k) + " x " + std::to_string(layout.n) +
+                                                " do not lie inside its " + std::to_string(elements) + " elements"};
     int64_t panels = layout.n / kPanel + (layout.n % kPanel != 0);
     if (!checkedMul(panels, layout.k, bytes) || !checkedMul(bytes, kPanel * size, bytes))
       return Error{ErrorCode::OutOfRange, "its packed size overflows"};

@@ -117,8 +117,7 @@ void matmul(void *const *pointers, const int64_t *integers, int64_t begin, int64
         for (int64_t i = 0; i < k; ++i) {
           float left = static_cast<const float *>(pointers[0])[aAt + row * a[Bt] + i * a[Bt + 1]];
           float right = static_cast<const float *>(
-              pointers[1])[Packed ? (panel * k + i) * kPanel + column % kPanel
-                                  : bAt + i * b[Bt] + column * b[Bt + 1]];
+              pointers[1])[Packed ? (panel * k + i) * kPanel + column % kPanel : bAt + i * b[Bt] + column * b[Bt + 1]];
           sum += left * right;
         }
         static_cast<float *>(pointers[2])[outAt + row * out[Bt] + column * out[Bt + 1]] = sum;
@@ -159,7 +158,7 @@ KernelFn pick(const data::KernelSpecT &spec) {
   if (spec.program.empty()) {
     if (type == ElementType::U64)
       return loopsOf<1, uint64_t, CopyBody<uint64_t>>(rank);
-    return type == ElementType::F32 ? loopsOf<1, float, CopyBody<float>>(rank)
+    return type == ElementType::F32  ? loopsOf<1, float, CopyBody<float>>(rank)
            : type == ElementType::I1 ? loopsOf<1, uint8_t, CopyBody<uint8_t>>(rank)
                                      : nullptr;
   }

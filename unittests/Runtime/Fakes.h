@@ -143,8 +143,8 @@ public:
   explicit FakeCompiler(Specialize specialize) : answer(std::move(specialize)) {}
 
   std::atomic<int> specialized{0};
-  std::atomic<int> compiled{0}; ///< kernels
-  std::mutex mutex;             // guards `keys`
+  std::atomic<int> compiled{0};             ///< kernels
+  std::mutex mutex;                         // guards `keys`
   std::map<std::vector<uint8_t>, int> keys; ///< how often each spec was compiled
 
   Result<SpecializeReply> specialize(const Binding &binding) override {

@@ -164,13 +164,13 @@ struct Reduction {
   uint32_t HW = p.mul(H, W), BHW = p.mul(B, HW);
   uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, BHW, 0);
   explicit Reduction(bool inner) {
-    model = modelOf(SignatureBuilder()
-                        .dim("B")
-                        .dim("H")
-                        .dim("W")
-                        .input("x", ElementType::F32, {"B", "H", "W"})
-                        .output("y", ElementType::F32,
-                                inner ? std::vector<std::string>{"B"} : std::vector<std::string>{"H", "W"}));
+    model = modelOf(
+        SignatureBuilder()
+            .dim("B")
+            .dim("H")
+            .dim("W")
+            .input("x", ElementType::F32, {"B", "H", "W"})
+            .output("y", ElementType::F32, inner ? std::vector<std::string>{"B"} : std::vector<std::string>{"H", "W"}));
     uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, inner ? B : HW, 0);
     std::vector<uint32_t> loops = inner ? std::vector{B, H, W} : std::vector{H, W, B};
     data::StepT &step = p.step(Family::Reduce, "sum", loops);
@@ -313,8 +313,8 @@ struct Product {
     p.output(y, {B, M, N});
   }
   Result<std::shared_ptr<const Specialization>> at(int64_t b, int64_t m, int64_t k, int64_t n) {
-    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model,
-                       {{"B", b}, {"M", m}, {"K", k}, {"N", n}}, "fake");
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"B", b}, {"M", m}, {"K", k}, {"N", n}},
+                       "fake");
   }
 };
 } // namespace
@@ -325,8 +325,7 @@ TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
   ASSERT_OK(made);
   const StepInstance &call = (*made)->steps[0];
   // The batch becomes rows: M = 6, class 6, no batch loop.
-  EXPECT_EQ(call.integers,
-            (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1}));
+  EXPECT_EQ(call.integers, (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1}));
   EXPECT_EQ(call.tiles, 2);
   EXPECT_EQ((*made)->kernels[0].row_class, 6);
   EXPECT_EQ((*made)->kernels[0].batch_rank, 0);
@@ -430,8 +429,7 @@ TEST(Instantiate, GatherAndIota) {
   };
   auto made = run(4);
   ASSERT_OK(made);
-  EXPECT_EQ((*made)->steps[0].integers,
-            (std::vector<int64_t>{4, 3, /*table*/ 0, 1, /*index*/ 1, 0, 5, 3, /*y*/ 3, 1}));
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{4, 3, /*table*/ 0, 1, /*index*/ 1, 0, 5, 3, /*y*/ 3, 1}));
   EXPECT_EQ((*made)->kernels[0].inputs[0]->index_inner, (std::vector{InnerMode::Splat}));
   ASSERT_EQ((*made)->steps[0].pointers.size(), 3u);
   // Index 5 would be let through, and reach element 17 of 15.
@@ -487,7 +485,8 @@ TEST(Instantiate, IsDeterministic) {
 
 TEST(Instantiate, Expressions) {
   auto evaluate = [](auto build, int64_t n) -> Result<int64_t> {
-    auto model = modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {}));
+    auto model =
+        modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {}));
     PlanBuilder p;
     uint32_t N = p.symbol(0);
     uint32_t wanted = build(p, N);
@@ -586,7 +585,8 @@ TEST(Instantiate, UntrustedTemplates) {
       {"access kind", [](AddBias &t) { t.step->inputs[0]->kind = static_cast<AccessKind>(9); }, invalid, "not well"},
       {"element type", [](AddBias &t) { t.step->inputs[0]->type = static_cast<ElementType>(99); }, invalid, "not well"},
       {"family", [](AddBias &t) { t.step->family = static_cast<Family>(99); }, invalid, "unknown family"},
-      {"buffer kind", [](AddBias &t) { t.p.plan->buffers[0]->kind = static_cast<BufferKind>(99); }, invalid, "buffer 0"},
+      {"buffer kind", [](AddBias &t) { t.p.plan->buffers[0]->kind = static_cast<BufferKind>(99); }, invalid,
+       "buffer 0"},
       {"wider type", [](AddBias &t) { t.step->inputs[0]->type = ElementType::F64; }, invalid, "type f64"},
       {"input written", [](AddBias &t) { t.step->outputs[0]->buffer = t.x; }, invalid, "must not be written"},
       {"in place", [](AddBias &t) { t.step->inputs[0]->buffer = t.y; }, invalid, "overlaps an input"},
@@ -642,7 +642,11 @@ TEST(Instantiate, UntrustedTemplates) {
       {"splat output", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.zero; }, invalid, "stride 0"},
       {"negative size", [](AddBias &t) { t.p.arena(ElementType::F32, t.p.constant(-1), 0, 0); }, ErrorCode::OutOfRange,
        "no valid size"},
-      {"huge arena", [](AddBias &t) { t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0); t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0); },
+      {"huge arena",
+       [](AddBias &t) {
+         t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0);
+         t.p.arena(ElementType::F32, t.p.constant(INT64_MAX / 4), 0, 0);
+       },
        ErrorCode::OutOfRange, "overflows"},
   };
   {
@@ -658,8 +662,8 @@ TEST(Instantiate, UntrustedTemplates) {
 }
 
 TEST(Instantiate, UsedOutsideItsLifetime) {
-  auto model = modelOf(
-      SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {"N"}));
+  auto model =
+      modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {"N"}));
   PlanBuilder p;
   uint32_t N = p.symbol(0), one = p.constant(1);
   uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, N, 0);

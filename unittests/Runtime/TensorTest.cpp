@@ -69,7 +69,8 @@ TEST(Convert, AgreesWithTheCompilersConversion) {
         continue;
       ASSERT_EQ(f32ToF16(value), std::bit_cast<uint16_t>(static_cast<_Float16>(value))) << word;
       // bf16: the nearer of the two neighbours, which are f32 with 16 zero bits.
-      double below = std::bit_cast<float>(word & 0xFFFF0000u), above = std::bit_cast<float>((word & 0xFFFF0000u) + 0x10000u);
+      double below = std::bit_cast<float>(word & 0xFFFF0000u),
+             above = std::bit_cast<float>((word & 0xFFFF0000u) + 0x10000u);
       if (std::isinf(below) || std::isinf(above))
         continue;
       double down = std::fabs(value - below), up = std::fabs(above - value);

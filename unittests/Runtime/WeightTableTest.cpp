@@ -1,6 +1,6 @@
 //===- WeightTableTest.cpp ------------------------------------------------===//
-#include "Fakes.h"
 #include "rlx/Runtime/WeightTable.h"
+#include "Fakes.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -18,7 +18,9 @@ template <typename T> WeightRow row(ElementType type, std::vector<int64_t> shape
   return {type, std::move(shape), std::as_bytes(std::span(*owner)), owner};
 }
 
-std::string temporary(const std::string &name) { return testing::TempDir() + "rlx-" + std::to_string(::getpid()) + name; }
+std::string temporary(const std::string &name) {
+  return testing::TempDir() + "rlx-" + std::to_string(::getpid()) + name;
+}
 
 void write(const std::string &path, const std::string &bytes) {
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -62,9 +64,9 @@ TEST(WeightTable, PacksPanels) {
   EXPECT_EQ(packed[0], 0);
   EXPECT_EQ(packed[15], 15);
   EXPECT_EQ(packed[16], 100);
-  EXPECT_EQ(packed[3 * 16], 16);              // second panel, k 0
+  EXPECT_EQ(packed[3 * 16], 16); // second panel, k 0
   EXPECT_EQ(packed[3 * 16 + 1], 17);
-  EXPECT_EQ(packed[3 * 16 + 2], 0);           // padding
+  EXPECT_EQ(packed[3 * 16 + 2], 0);            // padding
   EXPECT_EQ(packed[3 * 16 + 2 * 16 + 1], 217); // second panel, k 2
   // Made once.
   EXPECT_EQ(table.packedBytes(), bytes->size());
@@ -94,10 +96,10 @@ TEST(WeightTable, LayoutsMustLieInsideTheRow) {
   WeightTable table;
   ASSERT_TRUE(table.add("w", row<float>(ElementType::F32, {2, 2}, {1, 2, 3, 4})));
   using enum PackedLayout;
-  for (WeightLayout layout : {WeightLayout{Panels16, 3, 2, 2, 1, 0}, WeightLayout{Panels16, 2, 2, 2, 1, 1},
-                              WeightLayout{Panels16, 2, 2, -2, 1, 0}, WeightLayout{Panels16, -1, 2, 2, 1, 0},
-                              WeightLayout{Panels16, INT64_MAX, INT64_MAX, 0, INT64_MAX, 0},
-                              WeightLayout{Panels16, 2, 2, INT64_MIN, 1, 0}})
+  for (WeightLayout layout :
+       {WeightLayout{Panels16, 3, 2, 2, 1, 0}, WeightLayout{Panels16, 2, 2, 2, 1, 1},
+        WeightLayout{Panels16, 2, 2, -2, 1, 0}, WeightLayout{Panels16, -1, 2, 2, 1, 0},
+        WeightLayout{Panels16, INT64_MAX, INT64_MAX, 0, INT64_MAX, 0}, WeightLayout{Panels16, 2, 2, INT64_MIN, 1, 0}})
     EXPECT_ERROR(table.get("w", layout), ErrorCode::InvalidModel, "weight 'w'");
   // Inside, but far too large when packed.
   EXPECT_ERROR(table.get("w", {Panels16, INT64_MAX, 1, 0, 0, 0}), ErrorCode::OutOfRange, "weight 'w'");
@@ -193,9 +195,13 @@ TEST(Safetensors, HostileFiles) {
        "truncated"},
       {file(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), "repeated"},
       {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), "unknown or repeated"},
-      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})", 16),
+      {file(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}})",
+           16),
        "twice"},
-      {file(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 16),
+      {file(
+           R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})",
+           16),
        "overlaps"},
       {file(R"({"a":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", 0), "truncated"},
       {file(R"({"__metadata__":{"k":1}})", 0), "number"},

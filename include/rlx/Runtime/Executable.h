@@ -47,8 +47,7 @@ struct RunOptions {
 class Executable {
 public:
   /// Nothing compiles yet.
-  static Result<std::shared_ptr<Executable>> create(std::shared_ptr<Engine> engine,
-                                                    std::shared_ptr<const Model> model,
+  static Result<std::shared_ptr<Executable>> create(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model,
                                                     ExecutableOptions options = {});
   ~Executable();
 

@@ -50,11 +50,11 @@ struct BufferInstance {
 /// code and the pointers. Immutable.
 struct Specialization {
   std::shared_ptr<const data::PlanTemplateT> plan;
-  std::vector<BufferInstance> buffers;        ///< one per buffer of the template
-  std::vector<StepInstance> steps;            ///< in order; empty ones left out
-  std::vector<data::KernelSpecT> kernels;     ///< distinct
-  std::vector<std::vector<uint8_t>> keys;     ///< serialised, one per kernel
-  std::vector<std::vector<int64_t>> outputs;  ///< shapes of the graph outputs
+  std::vector<BufferInstance> buffers;       ///< one per buffer of the template
+  std::vector<StepInstance> steps;           ///< in order; empty ones left out
+  std::vector<data::KernelSpecT> kernels;    ///< distinct
+  std::vector<std::vector<uint8_t>> keys;    ///< serialised, one per kernel
+  std::vector<std::vector<int64_t>> outputs; ///< shapes of the graph outputs
   int64_t arenaBytes = 0;
   int64_t scratchBytes = 0;
 };

@@ -49,9 +49,9 @@ struct Statistics {
   uint64_t failures = 0;        ///< misses that ended in an error
   uint64_t kernelsCompiled = 0;
   uint64_t kernelsReused = 0;
-  uint64_t codeBytes = 0;       ///< of the kernels that this executable's misses compiled
-  uint64_t entries = 0;         ///< held now
-  PhaseTimes times;             ///< summed by phase
+  uint64_t codeBytes = 0; ///< of the kernels that this executable's misses compiled
+  uint64_t entries = 0;   ///< held now
+  PhaseTimes times;       ///< summed by phase
 };
 
 /// Why the latest miss missed.

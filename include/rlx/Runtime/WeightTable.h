@@ -28,8 +28,8 @@ struct WeightRow {
 /// How users of a weight want it stored. Plain is the row itself.
 struct WeightLayout {
   data::PackedLayout layout = data::PackedLayout::Strided;
-  int64_t k = 0, n = 0;                           ///< Panels16: extents
-  int64_t kStride = 0, nStride = 0, offset = 0;   ///< Panels16: where (k, n) lies in the plain row
+  int64_t k = 0, n = 0;                         ///< Panels16: extents
+  int64_t kStride = 0, nStride = 0, offset = 0; ///< Panels16: where (k, n) lies in the plain row
   auto operator<=>(const WeightLayout &) const = default;
 };
 
