@@ -71,28 +71,17 @@ Result<Source> readSource(MLIRContext &context, const std::string &path, const L
                "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir, .mlirbc)"};
 }
 
-} // namespace
-
-const std::vector<std::string> &stageNames() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all{kImport.str()};
-    for (llvm::StringRef stage : transforms::prepareStages())
-      all.push_back(stage.str());
-    return all;
-  }();
-  return names;
-}
-
-Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options) {
+Status checkUntil(const LoadOptions &options) {
   if (!options.until.empty() && !llvm::is_contained(stageNames(), options.until))
     return Error{ErrorCode::InvalidArgument,
                  "no stage '" + options.until + "'; stages are " + llvm::join(stageNames(), ", ")};
-  std::unique_ptr<MLIRContext> context = makeContext();
-  Result<Source> source = readSource(*context, path, options);
-  if (!source)
-    return source.takeError();
+  return Status::ok();
+}
+
+/// From a module as written or imported to a model.
+Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOptions &options) {
   unsigned dumped = 0;
-  if (Status status = dumpModule(*source->module, options.dumpDir, dumped++, kImport.str()); !status)
+  if (Status status = dumpModule(*source.module, options.dumpDir, dumped++, kImport.str()); !status)
     return status.takeError();
 
   bool stopped = options.until == kImport;
@@ -101,11 +90,11 @@ Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &option
     // Each stage repeats those before it when it is dumped alone; run once, stage by stage only for the dumps.
     if (!options.dumpDir.empty()) {
       for (llvm::StringRef stage : transforms::prepareStages()) {
-        OwningOpRef<ModuleOp> copy = source->module->clone();
+        OwningOpRef<ModuleOp> copy = source.module->clone();
         transforms::PrepareOptions prepare;
         prepare.until = stage.str();
         prepare.folding = &folder;
-        PassManager manager(context.get());
+        PassManager manager(&context);
         if (failed(transforms::buildPreparePipeline(manager, prepare)))
           return Error{ErrorCode::Internal, "stage '" + stage.str() + "' is not one of rlx-prepare"};
         if (Status status = runPasses(manager, *copy, ErrorCode::InvalidModel); !status)
@@ -119,15 +108,15 @@ Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &option
     transforms::PrepareOptions prepare;
     prepare.until = options.until;
     prepare.folding = &folder;
-    PassManager manager(context.get());
+    PassManager manager(&context);
     if (failed(transforms::buildPreparePipeline(manager, prepare)))
       return Error{ErrorCode::Internal, "stage '" + options.until + "' is not one of rlx-prepare"};
-    if (Status status = runPasses(manager, *source->module, ErrorCode::InvalidModel); !status)
+    if (Status status = runPasses(manager, *source.module, ErrorCode::InvalidModel); !status)
       return status.takeError();
     stopped = !options.until.empty();
   }
 
-  Result<ir::GraphOp> graph = onlyGraph(*source->module);
+  Result<ir::GraphOp> graph = onlyGraph(*source.module);
   if (!graph)
     return graph.takeError();
   Result<data::ModelSignatureT> signature = codegen::emitSignature(*graph);
@@ -137,19 +126,54 @@ Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &option
   if (stopped) {
     compiler = std::make_shared<StoppedCompiler>(options.until);
   } else {
-    Result<std::shared_ptr<ModelCompiler>> made = ModelCompiler::create(*source->module, options.dumpDir, dumped);
+    Result<std::shared_ptr<ModelCompiler>> made = ModelCompiler::create(*source.module, options.dumpDir, dumped);
     if (!made)
       return made.takeError();
     compiler = std::move(*made);
   }
   Result<std::shared_ptr<const Model>> model =
-      Model::create(std::move(*signature), std::move(source->weights), std::move(compiler));
+      Model::create(std::move(*signature), std::move(source.weights), std::move(compiler));
   if (!model)
     return model.takeError();
   LoadedModel loaded;
   loaded.model = std::move(*model);
-  loaded.warnings = std::move(source->warnings);
+  loaded.warnings = std::move(source.warnings);
   return loaded;
+}
+
+} // namespace
+
+const std::vector<std::string> &stageNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{kImport.str()};
+    for (llvm::StringRef stage : transforms::prepareStages())
+      all.push_back(stage.str());
+    return all;
+  }();
+  return names;
+}
+
+Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options) {
+  if (Status status = checkUntil(options); !status)
+    return status.takeError();
+  std::unique_ptr<MLIRContext> context = makeContext();
+  Result<Source> source = readSource(*context, path, options);
+  if (!source)
+    return source.takeError();
+  return makeModel(*context, std::move(*source), options);
+}
+
+Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTable> weights,
+                               const LoadOptions &options) {
+  if (Status status = checkUntil(options); !status)
+    return status.takeError();
+  if (options.dynamicInputs || !options.weightsFile.empty())
+    return Error{ErrorCode::InvalidArgument, "a module in memory has its weights beside it, and its dims are declared"};
+  std::unique_ptr<MLIRContext> context = makeContext();
+  Result<OpenedModule> opened = readMlir(*context, module, "module", std::move(weights));
+  if (!opened)
+    return opened.takeError();
+  return makeModel(*context, Source{std::move(opened->module), std::move(opened->weights), {}}, options);
 }
 
 } // namespace rlx::compiler

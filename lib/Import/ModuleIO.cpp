@@ -127,13 +127,10 @@ static Result<std::string> resolveWeights(const std::string &path, llvm::StringR
   return std::string(joined);
 }
 
-Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string &path,
-                                   const std::string &weightsFile) {
-  Result<onnx_import::MappedFile> file = onnx_import::mapFile(path);
-  if (!file)
-    return file.takeError();
+/// Parses and verifies; `path` stands for the module in messages.
+static Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, llvm::StringRef text,
+                                                             const std::string &path) {
   context.loadDialect<ir::RLXDialect>();
-
   std::string firstError;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && firstError.empty()) {
@@ -146,14 +143,56 @@ Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string
     return mlir::success();
   });
   // The parser wants a terminator after text, so this is the one copy of it.
-  llvm::StringRef text(reinterpret_cast<const char *>(file->bytes.data()), file->bytes.size());
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, path), llvm::SMLoc());
-  OpenedModule result;
-  result.module = mlir::parseSourceFile<mlir::ModuleOp>(sources, mlir::ParserConfig(&context));
-  if (!result.module)
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceFile<mlir::ModuleOp>(sources, mlir::ParserConfig(&context));
+  if (!module)
     return Error{ErrorCode::InvalidModel,
-                 path + ": " + (firstError.empty() ? std::string("not a module in the rlx dialect") : firstError)};
+                 path + ": " + (firstError.empty() ? std::string("not a module in the rlx dialect")
+                                                   : onnx_import::printable(firstError))};
+  return module;
+}
+
+/// Every weight that the module names is a row of its type and shape.
+static Status checkWeights(OpenedModule &opened, const std::string &path) {
+  Status status;
+  opened.module->walk([&](ir::WeightOp op) {
+    if (!status)
+      return;
+    auto type = llvm::cast<mlir::RankedTensorType>(op.getResult().getType());
+    const WeightRow *row = opened.weights->find(op.getRow());
+    std::string name = path + ": weight '" + onnx_import::printable(op.getRow().str()) + "'";
+    if (!row)
+      status = Error{ErrorCode::InvalidModel, name + " is not among the weights"};
+    else if (ir::fromElementType(op.getContext(), row->type) != type.getElementType() ||
+             llvm::ArrayRef<int64_t>(row->shape) != type.getShape())
+      status = Error{ErrorCode::InvalidModel, name + " has another type or shape among the weights"};
+  });
+  return status;
+}
+
+Result<OpenedModule> rlx::readMlir(mlir::MLIRContext &context, std::string_view module, const std::string &name,
+                                   std::shared_ptr<WeightTable> weights) {
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> parsed = parseModule(context, module, name);
+  if (!parsed)
+    return parsed.takeError();
+  OpenedModule result{std::move(*parsed), weights ? std::move(weights) : std::make_shared<WeightTable>()};
+  if (Status status = checkWeights(result, name); !status)
+    return status.takeError();
+  return result;
+}
+
+Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string &path,
+                                   const std::string &weightsFile) {
+  Result<onnx_import::MappedFile> file = onnx_import::mapFile(path);
+  if (!file)
+    return file.takeError();
+  llvm::StringRef text(reinterpret_cast<const char *>(file->bytes.data()), file->bytes.size());
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> parsed = parseModule(context, text, path);
+  if (!parsed)
+    return parsed.takeError();
+  OpenedModule result{std::move(*parsed), nullptr};
 
   auto stored = (*result.module)->getAttrOfType<mlir::StringAttr>(weightsAttr);
   if (!weightsFile.empty() || stored) {
@@ -171,21 +210,7 @@ Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string
   } else {
     result.weights = std::make_shared<WeightTable>();
   }
-
-  std::optional<Error> problem;
-  result.module->walk([&](ir::WeightOp op) {
-    if (problem)
-      return;
-    auto type = llvm::cast<mlir::RankedTensorType>(op.getResult().getType());
-    const WeightRow *row = result.weights->find(op.getRow());
-    std::string name = path + ": weight '" + op.getRow().str() + "'";
-    if (!row)
-      problem = Error{ErrorCode::InvalidModel, name + " is not in the weights file"};
-    else if (ir::fromElementType(&context, row->type) != type.getElementType() ||
-             llvm::ArrayRef<int64_t>(row->shape) != type.getShape())
-      problem = Error{ErrorCode::InvalidModel, name + " has another type or shape in the weights file"};
-  });
-  if (problem)
-    return *problem;
+  if (Status status = checkWeights(result, path); !status)
+    return status.takeError();
   return result;
 }

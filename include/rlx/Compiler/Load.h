@@ -6,10 +6,12 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rlx {
 class Model;
+class WeightTable;
 }
 
 namespace rlx::compiler {
@@ -35,6 +37,12 @@ struct LoadedModel {
 /// whose compiler works in this process. Errors: Io, InvalidModel, Unsupported
 /// (one message that lists everything).
 Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options = {});
+
+/// The same for a module in the rlx dialect that is in memory, text or bytecode.
+/// `weights` holds the rows that it names; null for none. Errors: InvalidModel,
+/// Unsupported; InvalidArgument for an option that is about files.
+Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTable> weights = nullptr,
+                               const LoadOptions &options = {});
 
 /// Stages in the order they run, as `until` takes them.
 const std::vector<std::string> &stageNames();

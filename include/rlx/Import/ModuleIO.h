@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace rlx {
 
@@ -32,6 +33,12 @@ Status writeModule(mlir::ModuleOp module, const WeightTable &weights, const std:
 /// names, which must lie in the module's folder. Errors: Io, InvalidModel (with
 /// line and column where the text is wrong, or the row that a weight lacks).
 Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path, const std::string &weightsFile = {});
+
+/// Reads and verifies a module that is in memory, text or bytecode. `weights`
+/// holds the rows that it names (null: none); `rlx.weights` is not looked at, and
+/// no file is opened. `name` stands for the path in messages. Errors: InvalidModel.
+Result<OpenedModule> readMlir(mlir::MLIRContext &context, std::string_view module, const std::string &name,
+                              std::shared_ptr<WeightTable> weights = nullptr);
 
 } // namespace rlx
 
