@@ -306,6 +306,11 @@ TEST(OnnxImport, OneErrorListsAllThatIsUnsupported) {
   EXPECT_EQ(error.find('\n'), std::string::npos);
 }
 
+TEST(OnnxImport, AMessageIsOneLineWhateverTheNames) {
+  EXPECT_THAT(Import(input("x", f32, {"N"}) + node("a\\nb", "NonZero", {"x"}, {"y"}) + output("y")).error(),
+              HasSubstr("'a\\x0Ab'"));
+}
+
 TEST(OnnxImport, ALongListEnds) {
   std::string nodes;
   for (int i = 0; i < 200; ++i)

@@ -117,6 +117,17 @@ TEST(ShapeArithmetic, SizesThroughFloats) {
   EXPECT_EQ(import.elements(), "[2*N]");
 }
 
+TEST(ShapeArithmetic, HalvesThroughFloats) {
+  // What exporters write for N // 2.
+  Import import(input("x", f32, {"N", "4"}) + ints("zero", {0}) + ints("minus", {-1}) +
+                "initializer { name: 'two' data_type: 1 dims: 1 float_data: 2 } " +
+                node("shape", "Shape", {"x"}, {"s"}) + node("take", "Gather", {"s", "zero"}, {"n"}) +
+                node("up", "Cast", {"n"}, {"f"}, intAttr("to", 1)) + node("div", "Div", {"f", "two"}, {"g"}) +
+                node("floor", "Floor", {"g"}, {"h"}) + node("down", "Cast", {"h"}, {"i"}, intAttr("to", 7)) +
+                node("cut", "Slice", {"x", "zero", "i"}, {"y"}) + output("y"));
+  EXPECT_EQ(import.dims(), "[floordiv(N, 2), 4]");
+}
+
 TEST(ShapeArithmetic, ExpandByAShapeWithMinusOnes) {
   // Exporters write Where(Equal(shape, -1), 1, shape) before Expand. Sizes are never -1.
   Import import(input("x", f32, {"N", "1"}) + input("z", f32, {"N", "M"}) + ints("minus", {-1, -1}) +

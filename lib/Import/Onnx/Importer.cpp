@@ -633,7 +633,15 @@ Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, std::span<cons
   Result<std::shared_ptr<::onnx::ModelProto>> model = parseModel(bytes);
   if (!model)
     return model.takeError();
-  return Importer(context, std::move(*model), folder, options).run();
+  Result<ImportedModel> result = Importer(context, std::move(*model), folder, options).run();
+  if (!result) {
+    Error error = result.takeError();
+    error.message = printable(std::move(error.message));
+    return error;
+  }
+  for (std::string &warning : result->warnings)
+    warning = printable(std::move(warning));
+  return result;
 }
 
 Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, const std::string &path,

@@ -1,6 +1,8 @@
 //===- Proto.cpp - ONNX files and their tensors ---------------------------===//
 #include "Proto.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -110,6 +112,20 @@ std::optional<int64_t> rlx::onnx_import::elementCount(std::span<const int64_t> s
     count *= dim ? 1 : 0;
   }
   return count == 0 ? 0 : nonZero;
+}
+
+std::string rlx::onnx_import::printable(std::string text) {
+  auto isControl = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (llvm::none_of(text, isControl))
+    return text;
+  std::string result;
+  for (char c : text) {
+    if (isControl(static_cast<unsigned char>(c)))
+      result += "\\x" + llvm::utohexstr(static_cast<unsigned char>(c), /*LowerCase=*/false, /*Width=*/2);
+    else
+      result += c;
+  }
+  return result;
 }
 
 Result<MappedFile> rlx::onnx_import::mapFile(const std::string &path) {

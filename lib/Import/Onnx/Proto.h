@@ -73,6 +73,10 @@ private:
   std::map<std::string, Mapping> files;
 };
 
+/// Names come from files: control characters are written as \xNN, so that a
+/// message stays one line.
+std::string printable(std::string text);
+
 /// A file's bytes, mapped. Errors: Io; a folder, pipe or device is refused.
 struct MappedFile {
   std::shared_ptr<const void> owner;
