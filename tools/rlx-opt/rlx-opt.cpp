@@ -1,5 +1,6 @@
 //===- rlx-opt.cpp - runs passes over rlx graphs --------------------------===//
 #include "rlx/Codegen/Plan/Passes.h"
+#include "rlx/Codegen/Plan/PrintPlan.h"
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
 #include "rlx/Transforms/Passes.h"
 #include "rlx/Transforms/Pipelines.h"
@@ -10,6 +11,7 @@
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/raw_ostream.h"
 
 static const char *const help = R"(rlx-opt: runs passes over graphs of the rlx dialect, and prints what they make.
 
@@ -26,6 +28,8 @@ Whole stages have a name, and stop where asked:
   rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16                    per set of sizes
   rlx-opt graph.mlir --rlx-prepare --rlx-specialize=dims=B=2,S=16 --rlx-lower-host   down to the plan
 
+The plan as the runtime gets it, with guards, buffers and steps: --rlx-lower-host --rlx-print-plan -o /dev/null
+
 To see each step: --mlir-print-ir-after-change. To see what merged: --remarks-filter=rlx-dedupe-constants.
 Reads standard input when no file is named, text or bytecode. Exits with 1 when the input is wrong.
 )";
@@ -38,6 +42,7 @@ int main(int argc, char **argv) {
   rlx::transforms::registerTransformsPasses();
   rlx::transforms::registerPipelines();
   rlx::codegen::registerPlanPasses();
+  rlx::codegen::registerPrintPlanPass(llvm::outs());
   mlir::registerCSEPass();
   mlir::registerCanonicalizerPass();
   mlir::registerSymbolDCEPass();

@@ -2,6 +2,7 @@
 #include "rlx/Codegen/ElementProgram.h"
 
 #include "rlx/Codegen/Math.h"
+#include "rlx/Data/Opcode.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/Intrinsics.h"
@@ -21,16 +22,6 @@ using data::Opcode;
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-unsigned operandCount(Opcode op) {
-  if (op == Opcode::Constant)
-    return 0;
-  if (op == Opcode::Select || op == Opcode::Philox)
-    return 3;
-  if (op >= Opcode::Add && op <= Opcode::GreaterEqual)
-    return 2;
-  return 1;
-}
 
 bool isComparison(Opcode op) { return op >= Opcode::Equal && op <= Opcode::GreaterEqual; }
 

@@ -3,6 +3,7 @@
 #include "KernelProgram.h"
 
 #include "rlx/Codegen/Plan/Questions.h"
+#include "rlx/Data/Opcode.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -193,7 +194,9 @@ uint16_t ProgramBuilder::convert(uint16_t number, ElementType from, ElementType 
   return from == to ? number : emit(Opcode::Convert, to, number);
 }
 
-uint16_t ProgramBuilder::constant(ElementType type, uint64_t bits) { return emit(Opcode::Constant, type, 0, 0, 0, bits); }
+uint16_t ProgramBuilder::constant(ElementType type, uint64_t bits) {
+  return emit(Opcode::Constant, type, 0, 0, 0, bits);
+}
 
 uint16_t ProgramBuilder::addInput(std::unique_ptr<data::AccessT> access) {
   inputs.push_back(std::move(access));
@@ -292,8 +295,8 @@ uint16_t ProgramBuilder::pullLookup(Operation *op, const IndexMap &map) {
     indices.push_back({*window, value});
   }
   uint32_t buffer = context.bufferOf.lookup(data->argument);
-  return addInput(makeIndexedAccess(*data, buffer, elementTypeOf(op->getResult(0)), indices, maps.extents, axisStrides,
-                                    context));
+  return addInput(
+      makeIndexedAccess(*data, buffer, elementTypeOf(op->getResult(0)), indices, maps.extents, axisStrides, context));
 }
 
 uint16_t ProgramBuilder::pullRandom(Operation *op, const IndexMap &map) {
@@ -333,14 +336,13 @@ uint16_t ProgramBuilder::pullRandom(Operation *op, const IndexMap &map) {
     uint16_t u = emit(Opcode::Max, ElementType::F32, uniform(first, normal.getKey()), f32(0x1p-24f));
     uint16_t angle = emit(Opcode::Mul, ElementType::F32, uniform(second, normal.getKey()), f32(6.283185307179586f));
     uint16_t logarithm = emit(Opcode::Log, ElementType::F32, u);
-    uint16_t radius =
-        emit(Opcode::Sqrt, ElementType::F32, emit(Opcode::Mul, ElementType::F32, logarithm, f32(-2.0f)));
+    uint16_t radius = emit(Opcode::Sqrt, ElementType::F32, emit(Opcode::Mul, ElementType::F32, logarithm, f32(-2.0f)));
     uint16_t isOdd = emit(Opcode::Equal, ElementType::I1, odd, one);
     uint16_t turn = emit(Opcode::Select, ElementType::F32, isOdd, emit(Opcode::Sin, ElementType::F32, angle),
                          emit(Opcode::Cos, ElementType::F32, angle));
     uint16_t standard = emit(Opcode::Mul, ElementType::F32, radius, turn);
-    uint16_t scaled = emit(Opcode::Mul, ElementType::F32, standard,
-                           f32(static_cast<float>(normal.getScale().convertToDouble())));
+    uint16_t scaled =
+        emit(Opcode::Mul, ElementType::F32, standard, f32(static_cast<float>(normal.getScale().convertToDouble())));
     result = emit(Opcode::Add, ElementType::F32, scaled, f32(static_cast<float>(normal.getMean().convertToDouble())));
   }
   return convert(result, ElementType::F32, elementTypeOf(op->getResult(0)));
@@ -357,42 +359,7 @@ std::vector<data::Instr> ProgramBuilder::finish(MutableArrayRef<uint16_t> result
   };
   std::vector<data::Instr> renumbered;
   for (const data::Instr &instr : program) {
-    unsigned operands = 2;
-    switch (instr.op()) {
-    case Opcode::Constant:
-      operands = 0;
-      break;
-    case Opcode::Select:
-    case Opcode::Philox:
-      operands = 3;
-      break;
-    case Opcode::Convert:
-    case Opcode::Neg:
-    case Opcode::Abs:
-    case Opcode::Sign:
-    case Opcode::Not:
-    case Opcode::Exp:
-    case Opcode::Log:
-    case Opcode::Sqrt:
-    case Opcode::Rsqrt:
-    case Opcode::Reciprocal:
-    case Opcode::Tanh:
-    case Opcode::Erf:
-    case Opcode::Sigmoid:
-    case Opcode::Sin:
-    case Opcode::Cos:
-    case Opcode::Floor:
-    case Opcode::Ceil:
-    case Opcode::Round:
-    case Opcode::Gelu:
-    case Opcode::GeluTanh:
-    case Opcode::IsNaN:
-    case Opcode::IsInf:
-      operands = 1;
-      break;
-    default:
-      break;
-    }
+    unsigned operands = operandCount(instr.op());
     renumbered.emplace_back(instr.op(), instr.type(), operands > 0 ? renumber(instr.a()) : 0,
                             operands > 1 ? renumber(instr.b()) : 0, operands > 2 ? renumber(instr.c()) : 0,
                             instr.imm());
