@@ -95,9 +95,9 @@ struct Case {
   Opcode op;
   double f32, f64;
 };
-const Case cases[] = {{Opcode::Exp, 1.1, 1.1},  {Opcode::Log, 0.9, 0.8},     {Opcode::Tanh, 1.3, 1.4},
-                      {Opcode::Erf, 1.1, 0.9},  {Opcode::Sigmoid, 1.9, 1.9}, {Opcode::Sin, 0.51, 0.9},
-                      {Opcode::Cos, 0.51, 0.9}, {Opcode::Gelu, 4.4, 4.4},    {Opcode::GeluTanh, 2.8, 3.0}};
+const Case cases[] = {{Opcode::Exp, 1.2, 1.2},  {Opcode::Log, 0.9, 1.0},     {Opcode::Tanh, 1.5, 1.5},
+                      {Opcode::Erf, 1.2, 1.0},  {Opcode::Sigmoid, 2.0, 2.0}, {Opcode::Sin, 0.51, 1.0},
+                      {Opcode::Cos, 0.51, 1.0}, {Opcode::Gelu, 5.0, 5.0},    {Opcode::GeluTanh, 3.5, 3.5}};
 
 class MathTest : public testing::TestWithParam<Case> {};
 
@@ -140,7 +140,7 @@ TEST_P(MathTest, Float) {
            worst, at, gave, worstNear);
     bench<float>(kernel);
     if (op == Opcode::Gelu)
-      EXPECT_LE(worstNear, 1.8) << "above -0.75, where results are not small";
+      EXPECT_LE(worstNear, 2.0) << "above -0.75, where results are not small";
     EXPECT_LE(worst, GetParam().f32) << "at " << at << " gave " << gave << " for " << reference<double>(op, at);
   }
 }
@@ -192,7 +192,7 @@ TEST_P(MathTest, Double) {
            worst, at, gave, kernel.milliseconds(), kernel.bytes);
     bench<double>(kernel);
     if (op == Opcode::Gelu)
-      EXPECT_LE(worstNear, 2.2) << "above -0.75, where results are not small";
+      EXPECT_LE(worstNear, 2.5) << "above -0.75, where results are not small";
     EXPECT_LE(worst, GetParam().f64) << "at " << at << " gave " << gave;
   }
 }
@@ -269,7 +269,7 @@ template <typename T, typename Wide> void twoOperands(Opcode op, ElementType typ
 
 TEST(MathTest, Pow) {
   twoOperands<float, double>(Opcode::Pow, ElementType::F32, 0.51);
-  twoOperands<double, long double>(Opcode::Pow, ElementType::F64, 1.2);
+  twoOperands<double, long double>(Opcode::Pow, ElementType::F64, 1.5);
 }
 TEST(MathTest, Rem) {
   twoOperands<float, double>(Opcode::Rem, ElementType::F32, 0);
