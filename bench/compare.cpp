@@ -253,5 +253,5 @@ int main(int argc, char **argv) {
   app.add_flag("--json", flags.json, "Print one JSON document instead of a table");
   if (std::optional<int> code = parseFlags(app, argc, argv))
     return *code;
-  return run(app, flags);
+  return guarded(app, [&] { return run(app, flags); });
 }

@@ -54,7 +54,7 @@ struct Meta {
 
 Result<Meta> readMeta(const std::string &path) {
   Meta meta;
-  if (!fs::exists(path))
+  if (std::error_code failure; !fs::exists(path, failure))
     return meta;
   Result<std::vector<std::byte>> bytes = readFile(path);
   if (!bytes)
@@ -185,6 +185,28 @@ std::string nameOf(const std::string &folder) {
   return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
 }
 
+int runFolders(const CLI::App &app, const Flags &flags) {
+  for (const std::string &folder : flags.folders)
+    if (std::error_code failure; !fs::is_regular_file(folder + "/model.onnx", failure))
+      return fail(app, fmt::format("'{}' holds no model.onnx", folder));
+  Result<std::shared_ptr<Engine>> engine = Engine::create();
+  if (!engine)
+    return fail(app, engine.error());
+
+  size_t counts[3] = {};
+  for (const std::string &folder : flags.folders) {
+    Verdict verdict = runFolder(*engine, folder, flags);
+    ++counts[static_cast<size_t>(verdict.outcome)];
+    if (verdict.outcome != Outcome::Passed)
+      fmt::print("{} {}: {}\n", verdict.outcome == Outcome::Failed ? "FAIL" : "SKIP", nameOf(folder), verdict.reason);
+    else if (flags.verbose)
+      fmt::print("PASS {}\n", nameOf(folder));
+    std::fflush(stdout);
+  }
+  fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
+  return counts[1] == 0 ? 0 : 1;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -209,23 +231,5 @@ int main(int argc, char **argv) {
              "The last line counts folders. Exit code: 0 if none failed, else 1.");
   if (std::optional<int> code = parseFlags(app, argc, argv))
     return *code;
-  for (const std::string &folder : flags.folders)
-    if (!fs::is_regular_file(folder + "/model.onnx"))
-      return fail(app, fmt::format("'{}' holds no model.onnx", folder));
-  Result<std::shared_ptr<Engine>> engine = Engine::create();
-  if (!engine)
-    return fail(app, engine.error());
-
-  size_t counts[3] = {};
-  for (const std::string &folder : flags.folders) {
-    Verdict verdict = runFolder(*engine, folder, flags);
-    ++counts[static_cast<size_t>(verdict.outcome)];
-    if (verdict.outcome != Outcome::Passed)
-      fmt::print("{} {}: {}\n", verdict.outcome == Outcome::Failed ? "FAIL" : "SKIP", nameOf(folder), verdict.reason);
-    else if (flags.verbose)
-      fmt::print("PASS {}\n", nameOf(folder));
-    std::fflush(stdout);
-  }
-  fmt::print("{} passed, {} failed, {} skipped\n", counts[0], counts[1], counts[2]);
-  return counts[1] == 0 ? 0 : 1;
+  return guarded(app, [&] { return runFolders(app, flags); });
 }

@@ -440,7 +440,7 @@ int runModel(const CLI::App &app, const Flags &flags) {
     return fail(app, fmt::format("--threads {}: only 1 thread is supported so far", flags.threads));
   if (!flags.dumpFolder.empty()) {
     std::error_code failure;
-    if (!std::filesystem::exists(flags.model))
+    if (!std::filesystem::exists(flags.model, failure))
       return fail(app, fmt::format("cannot open '{}': No such file or directory", flags.model));
     std::filesystem::create_directories(flags.dumpFolder, failure);
     if (failure)
@@ -546,5 +546,5 @@ int main(int argc, char **argv) {
   declareFlags(app, flags);
   if (std::optional<int> code = parseFlags(app, argc, argv))
     return *code;
-  return runModel(app, flags);
+  return guarded(app, [&] { return runModel(app, flags); });
 }

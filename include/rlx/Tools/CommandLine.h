@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -30,6 +31,16 @@ inline std::optional<int> parseFlags(CLI::App &app, int argc, char **argv) {
     return fail(app, std::string(error.what()) + " (see --help)");
   }
   return std::nullopt;
+}
+
+/// Runs what is left of `main`. Out of memory, or an exception of a library that
+/// throws, is one line as any other error.
+template <typename Body> int guarded(const CLI::App &app, Body body) {
+  try {
+    return body();
+  } catch (const std::exception &error) {
+    return fail(app, std::string(error.what()));
+  }
 }
 
 } // namespace rlx::tools
