@@ -234,8 +234,8 @@ std::optional<DimExpr> Node::divideExactly(const DimExpr &a, const DimExpr &b, c
 
 std::optional<DimExpr> Node::truncatedQuotient(const DimExpr &a, const DimExpr &b) {
   std::optional<int64_t> x = a.constant(), y = b.constant();
-  if (y && *y == 0)
-    return std::nullopt;
+  if ((y && *y == 0) || x == INT64_MIN)
+    return std::nullopt; // a run-time error, or a wrap: the op's own business
   if (x && y)
     return *y == -1 ? DimExpr(0) - a : DimExpr(*x / *y);
   if (!nonNegative(b))

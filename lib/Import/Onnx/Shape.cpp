@@ -107,8 +107,8 @@ static void rangeOp(Node &n) {
   auto single = [](const auto &list) { return list && list->size() == 1; };
   if (single(first) && single(last) && single(step)) {
     std::optional<int64_t> by = step->front().constant();
-    if (!by)
-      return (void)n.unsupported("delta depends on a size");
+    if (!by || *by == INT64_MIN)
+      return (void)n.unsupported("delta depends on a size, or has none that fits");
     if (*by == 0)
       return (void)n.invalid("delta is 0");
     DimExpr distance = *by > 0 ? last->front() - first->front() : first->front() - last->front();
