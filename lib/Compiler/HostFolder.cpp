@@ -90,7 +90,8 @@ FailureOr<SmallVector<DenseElementsAttr>> HostFolder::fold(Operation *op, ArrayR
   OwningOpRef<ModuleOp> module = moduleOfOne(op);
   PassManager manager(module->getContext());
   manager.addNestedPass<ir::GraphOp>(transforms::createDecompose());
-  codegen::buildLowerHostPipeline(manager);
+  if (failed(codegen::buildLowerHostPipeline(manager, {})))
+    return failure();
   if (!runPasses(manager, *module, ErrorCode::Internal))
     return failure();
   Result<ir::GraphOp> graph = onlyGraph(*module);

@@ -108,7 +108,10 @@ Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
          manager.addNestedPass<ir::GraphOp>(transforms::createVerifyStatic());
        }},
       {"kernels",
-       [](PassManager &manager, const Binding &) { codegen::buildLowerHostPipeline(manager); }},
+       [](PassManager &manager, const Binding &) {
+         // Without `until` the pipeline takes every option.
+         (void)codegen::buildLowerHostPipeline(manager, {});
+       }},
   };
   for (const Stage &stage : stages) {
     PassManager manager(module->getContext());

@@ -5,19 +5,31 @@
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
 
 #include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassOptions.h"
 
 #include <memory>
+#include <string>
 
 namespace rlx::codegen {
 
 #define GEN_PASS_DECL
 #include "rlx/Codegen/Plan/Passes.h.inc"
 
-/// rlx-form-kernels, then rlx-plan-memory, on every graph of a module.
-void buildLowerHostPipeline(mlir::OpPassManager &manager);
+/// Options of rlx-lower-host.
+struct LowerHostOptions : mlir::PassPipelineOptions<LowerHostOptions> {
+  Option<std::string> until{*this, "until", llvm::cl::desc("Stop after this stage: kernels or memory"),
+                            llvm::cl::init("")};
+};
 
-/// Registers rlx-form-kernels and rlx-plan-memory, and the pipeline
-/// rlx-lower-host that runs both.
+/// Stage names that `until` accepts, in order.
+llvm::ArrayRef<llvm::StringRef> lowerHostStages();
+
+/// Adds rlx-lower-host. Before: a bound, synced graph. After: kernels with
+/// buffers, ready for emitPlan(). Fails, adding nothing, when `until` names no
+/// stage.
+llvm::LogicalResult buildLowerHostPipeline(mlir::OpPassManager &manager, const LowerHostOptions &options);
+
+/// Registers the passes of this folder and the pipeline rlx-lower-host.
 void registerPlanPasses();
 
 #define GEN_PASS_REGISTRATION

@@ -33,4 +33,14 @@ def PlanMemory : Pass<"rlx-plan-memory", "::rlx::ir::GraphOp"> {
   }];
 }
 
+def VerifyPlan : Pass<"rlx-verify-plan", "::rlx::ir::GraphOp"> {
+  let summary = "Check that a graph holds kernels only, and say in a note what breaks that.";
+  let description = [{
+    The contract after `rlx-form-kernels`: outside kernels there are sources (weights, params, constants) and reshapes, and
+    a kernel has one result. With `memory`, the contract after `rlx-plan-memory`: each kernel knows its buffer, no buffer
+    dies before its last reader, and every graph output that a kernel makes is written in place once.
+  }];
+  let options = [Option<"memory", "memory", "bool", "false", "Check buffers and lifetimes too">];
+}
+
 #endif // RLX_CODEGEN_PLAN_PASSES
