@@ -90,9 +90,38 @@ std::string nodeName(Operation *op) {
 }
 
 namespace {
-/// Asks which way each min and max of `expr` falls. Innermost first, so that an
+/// Requires what `expr` needs to have a value at all: that sizes broadcast which it broadcasts, and that it divides by
+/// no 0. A requirement about such an expression would otherwise have no answer.
+Status requireDefined(const DimExpr &expr, SizeAccessor &sizes, std::string_view node) {
+  std::vector<DimExpr> atoms;
+  sizes.expr(expr).collectAtoms(atoms);
+  for (const DimExpr &atom : atoms) {
+    Status status;
+    if (atom.kind() == DimExpr::Kind::Broadcast)
+      status = sizes.require({DimPredicate::Kind::Broadcastable, atom.operands()[0], atom.operands()[1]}, node,
+                             "a size is " + atom.str());
+    else if (atom.kind() == DimExpr::Kind::FloorDiv && !atom.operands()[1].isConstant())
+      status =
+          sizes.require({DimPredicate::Kind::NotEqual, atom.operands()[1], DimExpr(0)}, node, "a size is " + atom.str());
+    if (!status)
+      return status;
+  }
+  return Status::ok();
+}
+
+Status requireWithSizes(const DimPredicate &predicate, SizeAccessor &sizes, std::string_view node,
+                        std::string_view message) {
+  for (const DimExpr *side : {&predicate.lhs, &predicate.rhs})
+    if (Status status = requireDefined(*side, sizes, node); !status)
+      return status;
+  return sizes.require(predicate, node, message);
+}
+
+/// Requires that `expr` has a value, and asks which way each min and max of it falls. Innermost first, so that an
 /// outer one is asked about what the inner one turned out to be.
 Status settleAtoms(const DimExpr &expr, SizeAccessor &sizes, Operation *op) {
+  if (Status status = requireDefined(expr, sizes, nodeName(op)); !status)
+    return status;
   // A question can simplify the rest: start over until nothing is left to ask.
   for (;;) {
     std::vector<DimExpr> atoms;
@@ -106,9 +135,8 @@ Status settleAtoms(const DimExpr &expr, SizeAccessor &sizes, Operation *op) {
     if (!open)
       return Status::ok();
     DimExpr settled = *open;
-    Result<bool> answer =
-        sizes.ask({DimPredicate::Kind::LessEqual, settled.operands()[0], settled.operands()[1]}, nodeName(op),
-                  "which operand of " + settled.str() + " counts");
+    Result<bool> answer = sizes.ask({DimPredicate::Kind::LessEqual, settled.operands()[0], settled.operands()[1]},
+                                    nodeName(op), "which operand of " + settled.str() + " counts");
     if (!answer)
       return answer.takeError();
     // The facts must have settled it; if they cannot use the answer, leave the atom as an expression.
@@ -120,7 +148,8 @@ Status settleAtoms(const DimExpr &expr, SizeAccessor &sizes, Operation *op) {
 
 Status askFirstQuestions(ir::GraphOp graph, SizeAccessor &sizes) {
   for (ir::ConstraintAttr constraint : graph.getConstraintList())
-    if (Status status = sizes.require(constraint.getPredicate(), "graph", constraint.getMessage().str()); !status)
+    if (Status status = requireWithSizes(constraint.getPredicate(), sizes, "graph", constraint.getMessage().str());
+        !status)
       return status;
   for (BlockArgument argument : graph.getBody().getArguments())
     for (const DimExpr &dim : ir::getShape(cast<RankedTensorType>(argument.getType())).dims)
@@ -132,7 +161,8 @@ Status askFirstQuestions(ir::GraphOp graph, SizeAccessor &sizes) {
       SmallVector<ir::Requirement> requirements;
       shaped.collectRequirements(requirements);
       for (const ir::Requirement &requirement : requirements)
-        if (Status status = sizes.require(requirement.predicate, nodeName(op), requirement.message); !status) {
+        if (Status status = requireWithSizes(requirement.predicate, sizes, nodeName(op), requirement.message);
+            !status) {
           failed = std::move(status);
           return WalkResult::interrupt();
         }

@@ -1,0 +1,616 @@
+//===- RandomGraph.cpp - graphs that nobody would write -------------------===//
+#include "RandomGraph.h"
+
+#include "rlx/Dialect/RLX/IR/TensorShape.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace mlir;
+
+namespace rlx::test {
+
+uint64_t Random::next() {
+  uint64_t z = (state += 0x9E3779B97F4A7C15);
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+std::string RandomGraph::text() {
+  std::string result;
+  llvm::raw_string_ostream stream(result);
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true, false); // nodes have names
+  module->print(stream, flags);
+  return result;
+}
+
+std::vector<int64_t> randomSizes(Random &random, size_t count) {
+  int64_t common = 1 + random.below(7);
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i != count; ++i) {
+    uint64_t roll = random.below(100);
+    sizes.push_back(roll < 55 ? common : roll < 75 ? 1 : roll < 82 ? 0 : roll < 98 ? 2 + random.below(6) : 33);
+  }
+  return sizes;
+}
+
+namespace {
+
+constexpr double kSizeBound = 8;
+
+class Generator {
+public:
+  Generator(MLIRContext &context, uint64_t seed) : context(context), builder(&context), random(seed * 7919 + 13) {}
+  RandomGraph run();
+
+private:
+  struct Item {
+    Value value;
+    double bound; ///< of absolute values
+    bool exact;   ///< no rounding anywhere: may be compared
+  };
+
+  Location location() { return NameLoc::get(builder.getStringAttr("node" + std::to_string(nodes++))); }
+  ir::TensorShape shapeOf(Value value) { return ir::getShape(cast<RankedTensorType>(value.getType())); }
+  size_t rankOf(Value value) { return cast<RankedTensorType>(value.getType()).getRank(); }
+  DimExpr name() { return DimExpr::symbol(random.pick(names)); }
+  Type typeOf(ArrayRef<DimExpr> dims, Type element = {}) {
+    ir::TensorShape shape;
+    shape.dims.assign(dims.begin(), dims.end());
+    shape.elementType = element ? element : builder.getF32Type();
+    return ir::makeType(&context, shape);
+  }
+  /// One of the values so far, the latest ones more often.
+  Item pick() {
+    size_t count = items.size();
+    return items[random.chance(60) && count > 4 ? count - 1 - random.below(4) : random.below(count)];
+  }
+  std::optional<Item> pickWithRank(size_t least, size_t most = 99) {
+    for (int i = 0; i < 12; ++i)
+      if (Item item = pick(); rankOf(item.value) >= least && rankOf(item.value) <= most)
+        return item;
+    return std::nullopt;
+  }
+  void add(Value value, double bound, bool exact) {
+    if (!value || rankOf(value) > 5)
+      return;
+    // Nothing grows without end.
+    if (bound > 64) {
+      value = ir::TanhOp::create(builder, location(), value.getType(), value);
+      bound = 1;
+      exact = false;
+    }
+    scale = std::max(scale, bound);
+    items.push_back({value, bound, exact});
+  }
+  template <typename OpTy, typename... Args> Value make(Args &&...args) {
+    FailureOr<OpTy> op = ir::createChecked<OpTy>(builder, location(), std::forward<Args>(args)...);
+    return failed(op) ? Value() : Value((*op)->getResult(0));
+  }
+  /// An op whose result type is given.
+  template <typename OpTy, typename... Args> Value makeTyped(Type type, Args &&...args) {
+    auto op = OpTy::create(builder, location(), type, std::forward<Args>(args)...);
+    if (succeeded(mlir::verify(op)))
+      return op.getResult();
+    op.erase();
+    return {};
+  }
+  void require(DimPredicate::Kind kind, DimExpr lhs, DimExpr rhs, std::string message) {
+    DimPredicate predicate{kind, std::move(lhs), std::move(rhs)};
+    if (!ir::isCertain(predicate))
+      constraints.push_back(ir::ConstraintAttr::get(&context, predicate, message));
+  }
+  Value scalar(double value) {
+    auto type = RankedTensorType::get({}, builder.getF32Type());
+    return ir::ConstantOp::create(builder, location(), DenseElementsAttr::get(type, static_cast<float>(value)));
+  }
+  Value weight(ArrayRef<int64_t> shape);
+
+  void inputs();
+  void step();
+  void unary();
+  void binary();
+  void choice();
+  void matmul();
+  void transpose();
+  void reshape();
+  void slice();
+  void concat();
+  void reduce();
+  void rows();
+  void gather();
+  void pad();
+  void cumsum();
+  void broadcast();
+  void positions();
+  void sizes();
+  void finish();
+
+  MLIRContext &context;
+  OpBuilder builder;
+  Random random;
+  RandomGraph made;
+  std::vector<std::string> names;
+  std::vector<Item> items;
+  std::vector<Value> indices; ///< i64 inputs
+  SmallVector<Attribute> constraints;
+  double scale = 1;
+  unsigned nodes = 0, rows_ = 0;
+};
+
+Value Generator::weight(ArrayRef<int64_t> shape) {
+  auto values = std::make_shared<std::vector<float>>();
+  int64_t count = 1;
+  for (int64_t size : shape)
+    count *= size;
+  for (int64_t i = 0; i < count; ++i)
+    values->push_back((static_cast<int64_t>(random.below(17)) - 8) / 8.0f);
+  std::string row = "w" + std::to_string(rows_++);
+  WeightRow entry{data::ElementType::F32, {shape.begin(), shape.end()}, std::as_bytes(std::span(*values)), values};
+  if (!made.weights->add(row, std::move(entry)))
+    return {};
+  return ir::WeightOp::create(builder, location(), RankedTensorType::get(shape, builder.getF32Type()), row);
+}
+
+void Generator::inputs() {
+  std::vector<std::string> all{"B", "S", "N", "M"};
+  size_t count = 2 + random.below(3);
+  SmallVector<Type> types;
+  std::set<std::string> used;
+  for (size_t i = 0; i < count; ++i) {
+    SmallVector<DimExpr> dims;
+    size_t rank = i == 0 ? 2 + random.below(3) : random.below(5);
+    for (size_t d = 0; d < rank; ++d)
+      dims.push_back(random.chance(65) ? DimExpr::symbol(random.pick(all)) : DimExpr(1 + random.below(5)));
+    for (const DimExpr &dim : dims)
+      dim.collectNames(used);
+    types.push_back(typeOf(dims));
+  }
+  if (used.empty()) {
+    used.insert("S");
+    types.push_back(typeOf({DimExpr::symbol("S"), DimExpr(3)}));
+  }
+  names.assign(used.begin(), used.end());
+  types.push_back(typeOf({name()}, builder.getI64Type()));
+  made.graph = ir::GraphOp::create(builder, builder.getUnknownLoc(), "main", builder.getFunctionType(types, {}));
+  Block &block = made.graph.getBody().empty() ? made.graph.getBody().emplaceBlock() : made.graph.getBody().front();
+  for (auto [i, type] : llvm::enumerate(types)) {
+    Value argument =
+        i < block.getNumArguments() ? block.getArgument(i) : block.addArgument(type, builder.getUnknownLoc());
+    if (i + 1 == types.size())
+      indices.push_back(argument);
+    else
+      items.push_back({argument, 1, true});
+  }
+  builder.setInsertionPointToEnd(&block);
+}
+
+void Generator::unary() {
+  Item x = pick();
+  switch (random.below(8)) {
+  case 0:
+    return add(make<ir::TanhOp>(x.value), 1, false);
+  case 1:
+    return add(make<ir::SigmoidOp>(x.value), 1, false);
+  case 2:
+    return add(make<ir::AbsOp>(x.value), x.bound, x.exact);
+  case 3:
+    return add(make<ir::NegOp>(x.value), x.bound, x.exact);
+  case 4:
+    return add(make<ir::SqrtOp>(make<ir::AbsOp>(x.value)), std::sqrt(x.bound) + 1, false);
+  case 5:
+    return x.bound <= 3 ? add(make<ir::ExpOp>(x.value), std::exp(x.bound), false) : unary();
+  case 6:
+    return add(make<ir::ErfOp>(x.value), 1, false);
+  default:
+    return add(make<ir::GeluOp>(x.value, UnitAttr()), x.bound, false);
+  }
+}
+
+void Generator::binary() {
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    Item a = pick(), b = pick();
+    if (random.chance(10))
+      b = {scalar(0.5), 1, true};
+    Value result;
+    double bound = a.bound + b.bound;
+    bool exact = false;
+    switch (random.below(5)) {
+    case 0:
+      result = make<ir::AddOp>(a.value, b.value);
+      break;
+    case 1:
+      result = make<ir::SubOp>(a.value, b.value);
+      break;
+    case 2:
+      result = make<ir::MulOp>(a.value, b.value);
+      bound = a.bound * b.bound;
+      break;
+    case 3:
+      result = make<ir::MaxOp>(a.value, b.value);
+      exact = a.exact && b.exact;
+      break;
+    default:
+      result = make<ir::MinOp>(a.value, b.value);
+      exact = a.exact && b.exact;
+    }
+    if (result)
+      return add(result, bound, exact);
+  }
+}
+
+/// A comparison of exact values, so that rounding never decides, and what it selects.
+void Generator::choice() {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    Item a = pick(), b = random.chance(30) ? Item{scalar(0.25), 1, true} : pick(), x = pick(), y = pick();
+    if (!a.exact || !b.exact)
+      continue;
+    Value condition = make<ir::CompareOp>(static_cast<ir::ComparePredicate>(random.below(6)), a.value, b.value);
+    if (!condition)
+      continue;
+    if (Value result = make<ir::SelectOp>(condition, x.value, y.value))
+      return add(result, std::max(x.bound, y.bound), x.exact && y.exact);
+  }
+}
+
+void Generator::matmul() {
+  std::optional<Item> x = pickWithRank(2, 4);
+  if (!x)
+    return;
+  ir::TensorShape shape = shapeOf(x->value);
+  std::optional<int64_t> inner = shape.dims.back().constant();
+  unsigned kind = random.below(3);
+  if (kind == 0 && inner && *inner > 0)
+    return add(make<ir::MatmulOp>(x->value, weight({*inner, static_cast<int64_t>(1 + random.below(20))})),
+               x->bound * *inner, false);
+  SmallVector<int64_t> permutation;
+  for (size_t i = 0; i < shape.dims.size(); ++i)
+    permutation.push_back(i);
+  std::swap(permutation[shape.dims.size() - 1], permutation[shape.dims.size() - 2]);
+  if (kind == 1) {
+    Value turned = make<ir::TransposeOp>(x->value, permutation);
+    Value product = random.chance(50) ? make<ir::MatmulOp>(x->value, turned) : make<ir::MatmulOp>(turned, x->value);
+    return add(product, x->bound * x->bound * kSizeBound, false);
+  }
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    std::optional<Item> y = pickWithRank(2, 4);
+    if (!y)
+      return;
+    if (Value product = make<ir::MatmulOp>(x->value, y->value))
+      return add(product, x->bound * y->bound * kSizeBound, false);
+  }
+}
+
+void Generator::transpose() {
+  std::optional<Item> x = pickWithRank(2);
+  if (!x)
+    return;
+  SmallVector<int64_t> permutation;
+  for (size_t i = 0; i < rankOf(x->value); ++i)
+    permutation.push_back(i);
+  for (size_t i = permutation.size(); i-- > 1;)
+    std::swap(permutation[i], permutation[random.below(i + 1)]);
+  add(make<ir::TransposeOp>(x->value, permutation), x->bound, x->exact);
+}
+
+/// As ONNX's Reshape would: merges, splits and a -1 whose divisor must not be 0.
+void Generator::reshape() {
+  Item x = pick();
+  SmallVector<DimExpr> dims = shapeOf(x.value).dims, request;
+  switch (random.below(4)) {
+  case 0: // [-1]
+    request.push_back(DimExpr(-1));
+    break;
+  case 1: { // merge two neighbours
+    if (dims.size() < 2)
+      return;
+    size_t at = random.below(dims.size() - 1);
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (i == at) {
+        request.push_back(dims[i] * dims[i + 1]);
+        ++i;
+      } else {
+        request.push_back(dims[i]);
+      }
+    break;
+  }
+  case 2: { // unit dims come and go
+    for (const DimExpr &dim : dims) {
+      if (dim == DimExpr(1) && random.chance(50))
+        continue;
+      request.push_back(dim);
+      if (random.chance(30))
+        request.push_back(DimExpr(1));
+    }
+    break;
+  }
+  default: { // some dims in a new order, and a -1
+    SmallVector<DimExpr> rest(dims);
+    for (size_t i = rest.size(); i-- > 1;)
+      std::swap(rest[i], rest[random.below(i + 1)]);
+    if (!rest.empty())
+      rest.pop_back();
+    for (const DimExpr &dim : rest) {
+      std::optional<int64_t> size = dim.constant();
+      if (size && *size == 4 && random.chance(50)) {
+        request.push_back(DimExpr(2));
+        request.push_back(DimExpr(2));
+      } else {
+        request.push_back(dim);
+      }
+    }
+    request.insert(request.begin() + random.below(request.size() + 1), random.chance(85) ? DimExpr(-1) : DimExpr(2));
+    break;
+  }
+  }
+  Result<SmallVector<DimExpr>> result = ir::resolveReshape(dims, request, false);
+  if (!result || result->size() > 5)
+    return;
+  DimExpr divisor(1);
+  bool open = false;
+  for (const DimExpr &dim : request)
+    if (dim == DimExpr(-1))
+      open = true;
+    else
+      divisor = divisor * dim;
+  std::string node = "node" + std::to_string(nodes);
+  Value reshaped = makeTyped<ir::ReshapeOp>(typeOf(*result), x.value);
+  if (reshaped && open)
+    require(DimPredicate::Kind::LessEqual, DimExpr(1), divisor, "the -1 of " + node + " divides by a size");
+  add(reshaped, x.bound, x.exact);
+}
+
+void Generator::slice() {
+  std::optional<Item> x = pickWithRank(1);
+  if (!x)
+    return;
+  SmallVector<DimExpr> dims = shapeOf(x->value).dims, starts(dims.size(), DimExpr(0));
+  SmallVector<int64_t> steps(dims.size(), 1);
+  size_t axis = random.below(dims.size());
+  DimExpr extent = dims[axis], a(static_cast<int64_t>(random.below(4))), b(static_cast<int64_t>(1 + random.below(4)));
+  DimExpr from, to = extent;
+  switch (random.below(5)) {
+  case 0: // [a:]
+    from = DimExpr::min(a, extent);
+    break;
+  case 1: // [:b]
+    to = DimExpr::min(b, extent);
+    break;
+  case 2: // [-b:]
+    from = DimExpr::max(extent - b, DimExpr(0));
+    break;
+  case 3: // [::2]
+    steps[axis] = 2;
+    break;
+  default: // [::-1]
+    starts[axis] = extent - DimExpr(1);
+    steps[axis] = -1;
+    add(makeTyped<ir::SliceOp>(typeOf(dims), x->value, ir::DimsAttr::get(&context, starts),
+                               builder.getDenseI64ArrayAttr(steps)),
+        x->bound, x->exact);
+    return;
+  }
+  starts[axis] = from;
+  dims[axis] = DimExpr::ceilDiv(DimExpr::max(to - from, DimExpr(0)), DimExpr(steps[axis]));
+  add(makeTyped<ir::SliceOp>(typeOf(dims), x->value, ir::DimsAttr::get(&context, starts),
+                             builder.getDenseI64ArrayAttr(steps)),
+      x->bound, x->exact);
+}
+
+void Generator::concat() {
+  for (int attempt = 0; attempt < 8; ++attempt) {
+    std::optional<Item> x = pickWithRank(1), y = pickWithRank(1);
+    if (!x || !y || rankOf(x->value) != rankOf(y->value))
+      continue;
+    SmallVector<Value> values{x->value, y->value};
+    if (random.chance(20))
+      values.push_back(x->value);
+    // Alongside the axis in which the shapes differ first, so that it is legal more often than not.
+    SmallVector<DimExpr> a = shapeOf(x->value).dims, b = shapeOf(y->value).dims;
+    size_t axis = random.below(a.size());
+    for (size_t i = 0; i < a.size(); ++i)
+      if (!(a[i] == b[i])) {
+        axis = i;
+        break;
+      }
+    if (Value result = make<ir::ConcatOp>(values, static_cast<uint64_t>(axis)))
+      return add(result, std::max(x->bound, y->bound), x->exact && y->exact);
+  }
+}
+
+void Generator::reduce() {
+  Item x = pick();
+  size_t rank = rankOf(x.value);
+  SmallVector<int64_t> axes;
+  for (size_t i = 0; i < rank; ++i)
+    if (random.chance(45))
+      axes.push_back(i);
+  const ir::ReduceKind kinds[] = {ir::ReduceKind::Sum, ir::ReduceKind::Mean, ir::ReduceKind::Max, ir::ReduceKind::Min};
+  ir::ReduceKind kind = kinds[random.below(4)];
+  double bound = x.bound;
+  if (kind == ir::ReduceKind::Sum)
+    bound *= std::pow(kSizeBound, axes.size());
+  add(make<ir::ReduceOp>(kind, x.value, axes, random.chance(50)), bound, false);
+}
+
+void Generator::rows() {
+  std::optional<Item> x = pickWithRank(1);
+  if (!x)
+    return;
+  SmallVector<DimExpr> dims = shapeOf(x->value).dims;
+  uint64_t last = dims.size() - 1;
+  APFloat epsilon(0.1);
+  switch (random.below(5)) {
+  case 0:
+  case 1:
+    return add(make<ir::SoftmaxOp>(x->value, random.chance(70) ? last : random.below(dims.size())), 1, false);
+  case 2:
+    return add(make<ir::LogSoftmaxOp>(x->value, random.chance(70) ? last : random.below(dims.size())), 2 * x->bound + 4,
+               false);
+  case 3: {
+    Value scale, bias;
+    std::optional<int64_t> size = dims.back().constant();
+    if (size && *size > 0 && random.chance(70)) {
+      scale = weight({*size});
+      if (random.chance(60))
+        bias = weight({*size});
+    }
+    uint64_t axis = scale ? last : last - (last > 0 && random.chance(40));
+    return add(make<ir::LayerNormOp>(x->value, scale, bias, axis, epsilon), 8, false);
+  }
+  default:
+    return add(make<ir::RmsNormOp>(x->value, Value(), last, epsilon), 8, false);
+  }
+}
+
+void Generator::gather() {
+  std::optional<Item> x = pickWithRank(1, 4);
+  if (!x)
+    return;
+  // Inputs of indices hold 0 and -1: valid wherever there is anything to look up.
+  Value index = random.pick(indices);
+  uint64_t axis = random.below(rankOf(x->value));
+  if (random.chance(25))
+    index = ir::ConstantOp::create(builder, location(),
+                                   DenseElementsAttr::get(RankedTensorType::get({}, builder.getI64Type()), int64_t(0)));
+  if (rankOf(index) == 1 && rankOf(x->value) == 1 && random.chance(50))
+    return add(make<ir::GatherElementsOp>(x->value, index, axis), x->bound, x->exact);
+  add(make<ir::GatherOp>(x->value, index, axis), x->bound, x->exact);
+}
+
+void Generator::pad() {
+  std::optional<Item> x = pickWithRank(1);
+  if (!x)
+    return;
+  SmallVector<DimExpr> low, high;
+  for (size_t i = 0; i < rankOf(x->value); ++i) {
+    low.push_back(DimExpr(random.chance(40) ? random.below(3) : 0));
+    high.push_back(random.chance(15) ? name() : DimExpr(random.chance(40) ? random.below(3) : 0));
+  }
+  add(make<ir::PadOp>(x->value, scalar(0.75), ir::DimsAttr::get(&context, low), ir::DimsAttr::get(&context, high)),
+      std::max(x->bound, 1.0), x->exact);
+}
+
+void Generator::cumsum() {
+  std::optional<Item> x = pickWithRank(1);
+  if (!x)
+    return;
+  uint64_t axis = random.below(rankOf(x->value));
+  add(make<ir::CumSumOp>(x->value, axis, random.chance(30), random.chance(30)), x->bound * kSizeBound, false);
+}
+
+void Generator::broadcast() {
+  Item x = pick();
+  SmallVector<DimExpr> dims = shapeOf(x.value).dims;
+  for (DimExpr &dim : dims)
+    if (dim == DimExpr(1) && random.chance(80))
+      dim = random.chance(70) ? name() : DimExpr(3);
+    else if (dim.isSymbol() && random.chance(10))
+      dim = name(); // 1 or equal: a requirement
+  if (dims.size() < 4 && random.chance(60))
+    dims.insert(dims.begin(), random.chance(60) ? name() : DimExpr(2));
+  add(makeTyped<ir::BroadcastToOp>(typeOf(dims), x.value), x.bound, x.exact);
+}
+
+void Generator::positions() {
+  SmallVector<DimExpr> dims, startStep{DimExpr(0), DimExpr(1)};
+  size_t rank = 1 + random.below(2);
+  for (size_t i = 0; i < rank; ++i)
+    dims.push_back(name());
+  if (random.chance(30))
+    startStep = {name(), DimExpr(-1)};
+  Value iota = ir::IotaOp::create(builder, location(), typeOf(dims, builder.getI64Type()),
+                                  ir::DimsAttr::get(&context, startStep), random.below(rank));
+  add(ir::ConvertOp::create(builder, location(), iota, builder.getF32Type()), kSizeBound, true);
+}
+
+void Generator::sizes() {
+  SmallVector<DimExpr> values{name()};
+  if (random.chance(60))
+    values.push_back(name() + DimExpr(1));
+  Value list = ir::DimValuesOp::create(builder, location(),
+                                       typeOf({DimExpr(static_cast<int64_t>(values.size()))}, builder.getI64Type()),
+                                       ir::DimsAttr::get(&context, values));
+  add(ir::ConvertOp::create(builder, location(), list, builder.getF32Type()), kSizeBound, true);
+}
+
+void Generator::step() {
+  using Maker = void (Generator::*)();
+  struct Choice {
+    unsigned weight;
+    Maker maker;
+  };
+  static const Choice choices[] = {
+      {16, &Generator::unary},    {22, &Generator::binary},   {6, &Generator::choice},    {8, &Generator::matmul},
+      {8, &Generator::transpose}, {10, &Generator::reshape},  {8, &Generator::slice},     {6, &Generator::concat},
+      {8, &Generator::reduce},    {8, &Generator::rows},      {4, &Generator::gather},    {3, &Generator::pad},
+      {3, &Generator::cumsum},    {5, &Generator::broadcast}, {3, &Generator::positions}, {2, &Generator::sizes}};
+  unsigned total = 0;
+  for (const Choice &choice : choices)
+    total += choice.weight;
+  unsigned roll = random.below(total);
+  for (const Choice &choice : choices) {
+    if (roll < choice.weight)
+      return (this->*choice.maker)();
+    roll -= choice.weight;
+  }
+}
+
+void Generator::finish() {
+  // What nobody uses, and now and then what somebody does: a value, an input, one of them again.
+  SmallVector<Value> outputs;
+  for (const Item &item : llvm::reverse(items))
+    if (item.value.use_empty() && !isa<BlockArgument>(item.value) && outputs.size() < 3)
+      outputs.push_back(item.value);
+  if (outputs.empty() || random.chance(25))
+    outputs.push_back(pick().value);
+  if (random.chance(10))
+    outputs.push_back(items.front().value);
+  if (random.chance(10))
+    outputs.push_back(outputs.front());
+  ir::OutputOp::create(builder, builder.getUnknownLoc(), outputs);
+  // Ops that nobody reads would still require things of sizes.
+  SmallVector<Operation *> all(llvm::make_pointer_range(made.graph.getBody().front().without_terminator()));
+  for (Operation *op : llvm::reverse(all))
+    if (op->use_empty())
+      op->erase();
+  SmallVector<Type> results;
+  for (Value value : outputs)
+    results.push_back(value.getType());
+  made.graph.setFunctionType(builder.getFunctionType(made.graph.getBody().front().getArgumentTypes(), results));
+  SmallVector<Attribute> declarations;
+  for (const std::string &dim : names)
+    declarations.push_back(ir::DimDeclAttr::get(&context, dim, 0, INT64_MAX, 1, {}, std::nullopt));
+  made.graph.setDimsAttr(builder.getArrayAttr(declarations));
+  if (!constraints.empty())
+    made.graph.setConstraintsAttr(builder.getArrayAttr(constraints));
+  made.scale = scale;
+}
+
+RandomGraph Generator::run() {
+  // Combinations that are no graph are tried and dropped.
+  ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+  made.weights = std::make_shared<WeightTable>();
+  made.module = ModuleOp::create(builder.getUnknownLoc());
+  builder.setInsertionPointToEnd(made.module->getBody());
+  inputs();
+  size_t count = items.size() + 6 + random.below(14);
+  for (int i = 0; i < 80 && items.size() < count; ++i)
+    step();
+  finish();
+  return std::move(made);
+}
+
+} // namespace
+
+RandomGraph makeRandomGraph(MLIRContext &context, uint64_t seed) { return Generator(context, seed).run(); }
+
+} // namespace rlx::test
