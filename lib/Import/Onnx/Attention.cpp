@@ -54,6 +54,9 @@ static void attentionOp(Node &n) {
   bool causal = n.attrInt("is_causal", 0) != 0;
   double cap = n.attrFloat("softcap", 0);
   int64_t mode = n.attrInt("qk_matmul_output_mode", 0);
+  int64_t left = n.attrInt("left_window_size", -1), right = n.attrInt("right_window_size", -1);
+  if (left < -1 || right < -1)
+    return (void)n.invalid("a window size is below -1");
   if (n.has(4) != n.has(5))
     return (void)n.invalid("past_key and past_value come together");
   DimExpr past(0);
@@ -81,8 +84,8 @@ static void attentionOp(Node &n) {
     mask = n.in(3);
     if (n.element(mask).isInteger(1))
       mask = additive(mask);
-    if (!mask || n.rank(mask) < 2 || n.rank(mask) > 4)
-      return n.failed() ? void() : (void)n.invalid("attn_mask must have rank 2 to 4");
+    if (!mask || n.rank(mask) < 1 || n.rank(mask) > 4)
+      return n.failed() ? void() : (void)n.invalid("attn_mask must have rank 1 to 4");
     // Keys beyond a shorter mask are not seen.
     DimExpr have = n.dims(mask).back();
     if (n.prove(DimPredicate::Kind::Less, have, total) == true && have != DimExpr(1)) {
@@ -101,12 +104,17 @@ static void attentionOp(Node &n) {
     valid = n.reshape(n.convert(given, i64), {n.dims(given)[0], DimExpr(1), DimExpr(1), DimExpr(1)});
     join(additive(n.compare(ir::ComparePredicate::Lt, columns, valid)));
   }
-  if (causal) {
-    // Query i sees keys up to i plus what lies before the queries.
+  if (causal || left >= 0 || right >= 0) {
+    // Where query i stands among the keys: after all that lies before the queries.
     Value rows = n.iota({length, DimExpr(1)}, 0, past, DimExpr(1));
     if (valid)
       rows = n.add(rows, n.sub(valid, n.fromContent({length}, {}, i64)));
-    join(additive(n.compare(ir::ComparePredicate::Le, columns, rows)));
+    if (causal)
+      join(additive(n.compare(ir::ComparePredicate::Le, columns, rows)));
+    if (left >= 0)
+      join(additive(n.compare(ir::ComparePredicate::Ge, columns, n.sub(rows, n.scalarInt(i64, left)))));
+    if (right >= 0)
+      join(additive(n.compare(ir::ComparePredicate::Le, columns, n.add(rows, n.scalarInt(i64, right)))));
   }
 
   double scale = 1;
@@ -119,34 +127,37 @@ static void attentionOp(Node &n) {
     q = n.div(q, n.make<ir::SqrtOp>(depthValue));
   }
 
+  // A query that may see no key at all gives zeros, not NaN.
+  auto seen = [&](Value x) {
+    if (!mask)
+      return x;
+    Value most = n.reduce(ReduceKind::Max, mask, {n.rank(mask) - 1}, true);
+    return n.select(n.compare(ir::ComparePredicate::Eq, most, minus), zero, x);
+  };
   bool scores = n.wants(3);
   Value result;
   if (cap == 0 && !scores) {
     result = n.makeOptional<ir::AttentionOp>({q, k, v}, q, k, v, mask, llvm::APFloat(scale));
   } else {
-    if (scores && !((mode == 0 && cap == 0) || mode == 3))
+    // The description and the reference differ on what mode 0 holds under a softcap.
+    if (scores && (mode < 0 || mode > 3 || (mode == 0 && cap != 0)))
       return (void)n.unsupported("qk_matmul_output_mode " + Twine(mode) + " is not supported here");
     Value keys = repeatHeads(n, k, dq[1]), values = repeatHeads(n, v, dq[1]);
     Value logits = n.mul(n.matmul(q, n.transpose(keys, {0, 1, 3, 2})), n.scalar(type, scale));
-    if (scores && mode == 0)
-      n.out(3, logits);
     if (cap != 0)
       logits = n.mul(n.make<ir::TanhOp>(n.div(logits, n.scalar(type, cap))), n.scalar(type, cap));
-    Value weights = n.make<ir::SoftmaxOp>(mask ? n.add(logits, mask) : logits, uint64_t{3});
-    if (mask && scores && mode == 3) {
-      Value blind =
-          n.compare(ir::ComparePredicate::Eq, n.reduce(ReduceKind::Max, mask, {n.rank(mask) - 1}, true), minus);
-      weights = n.select(blind, zero, weights);
-    }
+    if (scores && mode < 2)
+      n.out(3, logits);
+    if (mask)
+      logits = n.add(logits, mask);
+    if (scores && mode == 2)
+      n.out(3, logits);
+    Value weights = n.make<ir::SoftmaxOp>(logits, uint64_t{3});
     if (scores && mode == 3)
-      n.out(3, weights);
+      n.out(3, seen(weights));
     result = n.matmul(weights, values);
   }
-  if (mask) {
-    // A query that may see no key at all gives zeros.
-    Value blind = n.compare(ir::ComparePredicate::Eq, n.reduce(ReduceKind::Max, mask, {n.rank(mask) - 1}, true), minus);
-    result = n.select(blind, zero, result);
-  }
+  result = seen(result);
   if (rank == 3 && result) {
     DimVector d = n.dims(result);
     result = n.reshape(n.transpose(result, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
