@@ -472,6 +472,27 @@ TEST_P(ReduceTest, MeanAndEmpty) {
   }
 }
 
+/// A reduced row of no elements has no index either: none is read, and none can be wrong. Index buffers of such a step
+/// are not checked to be as long as the kept loops.
+TEST_P(ReduceTest, IssueIndexOfAnEmptyRow) {
+  for (bool inner : {true, false}) {
+    KernelSpecT spec = reduction(ElementType::F32, ReduceKind::Sum, inner, 1, 1, ElementType::F32);
+    spec.inputs[0] = indexed(ElementType::F32, inner ? InnerMode::Contiguous : InnerMode::Strided, ElementType::I64,
+                             {inner ? InnerMode::Splat : InnerMode::Contiguous});
+    auto kernel = compile(std::move(spec));
+    Guarded data(0), index(8);
+    *reinterpret_cast<int64_t *>(index.data) = 99;
+    for (int64_t results : {1, 5000}) {
+      std::vector<float> out(static_cast<size_t>(results), 77);
+      // data[index[r]][k] of shape [results, 0]: extents, data strides, index strides, its extent and stride, output.
+      std::vector<int64_t> integers = {results, 0, 0, 1, 1, 0, 4, 0, 1};
+      ErrorWord error = kernel->run({data.data, index.data, out.data()}, integers, 0, inner ? results : 1);
+      EXPECT_EQ(error.kind, ErrorKind::None);
+      EXPECT_EQ(out, std::vector<float>(static_cast<size_t>(results), 0));
+    }
+  }
+}
+
 TEST_P(ReduceTest, EveryTypeAndIdentity) {
   struct {
     ElementType type, accumulator;

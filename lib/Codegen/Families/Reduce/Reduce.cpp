@@ -65,7 +65,7 @@ private:
       Emitter::Values indices = e.delinearize(tile, extents);
       for (unsigned part = 0; part < width; ++part)
         storePart(e.i64(part * W), identity(W), W);
-      reducedLoops(indices, kept, rank - 1, tile, [&](Emitter::Values &all, Value *position) {
+      auto row = [&](Emitter::Values &all, Value *position) {
         all.push_back(nullptr);
         Value *element = b.CreateMul(position, length);
         enter(all, rank - 1, element);
@@ -96,6 +96,11 @@ private:
           Value *old = loadPart(part, W);
           storePart(part, b.CreateSelect(block.active(e), combine(old, value(block)), old), W);
         });
+      };
+      reducedLoops(indices, kept, rank - 1, tile, [&](Emitter::Values &all, Value *position) {
+        if (!entryReads())
+          return row(all, position);
+        e.ifThen(b.CreateICmpSGT(length, e.i64(0)), [&] { row(all, position); });
       });
       // 32 lanes to 16, 8, 4, 2, 1: lane l takes lane l + half.
       Emitter::Values lanes;
@@ -180,6 +185,12 @@ private:
       inner.push_back(i);
       reducedLoops(inner, loop + 1, last, b.CreateAdd(base, i), body);
     });
+  }
+
+  /// Whether entering a row reads an index of it. A row of no elements has none, and its buffer may be empty.
+  bool entryReads() const {
+    return llvm::any_of(spec.inputs,
+                        [](const auto &access) { return llvm::is_contained(access->index_inner, InnerMode::Splat); });
   }
 
   void enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element) {
