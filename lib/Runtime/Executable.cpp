@@ -101,17 +101,17 @@ Status Executable::State::setParam(std::string_view name, const void *data, size
   if (shape.size() == dims.size() && elementCount(shape) != elements)
     return invalid(what + " of shape " + shapeString(shape) + " is set from " + std::to_string(elements) + " elements");
 
-  AlignedBytes value = allocateAligned(static_cast<size_t>(elements) * elementSize(spec.type));
-  AlignedBytes copy;
-  Result<const void *> source = conform(what, TensorView{type, {}, data, bytes, true}, spec.type, elements, copy);
+  AlignedBytes value;
+  Result<const void *> source = conform(what, TensorView{type, {}, data, bytes, true}, spec.type, elements, value);
   if (!source)
     return source.takeError();
-  if (copy)
-    value = std::move(copy);
-  else if (!value)
-    return Error{ErrorCode::OutOfRange, "no memory for " + what};
-  else if (bytes)
-    std::memcpy(value.get(), *source, bytes);
+  if (!value) {
+    value = allocateAligned(bytes);
+    if (!value)
+      return Error{ErrorCode::OutOfRange, "no memory for " + what};
+    if (bytes)
+      std::memcpy(value.get(), *source, bytes);
+  }
   auto made = std::make_shared<const ParamValue>(spec.type, elements, std::move(value));
   std::lock_guard lock(mutex);
   params[*position] = std::move(made);
@@ -173,7 +173,8 @@ Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun
   if (options.report) {
     options.report->binding = model().solver().binding(sizes);
     options.report->origin = acquired ? acquired->origin : Origin::Hit;
-    options.report->specializeMs = acquired && acquired->origin == Origin::Hit ? 0 : msSince(start);
+    options.report->specializeMs =
+        acquired && acquired->origin == Origin::Hit && !acquired->waited ? 0 : msSince(start);
     options.report->runMs = 0;
   }
   if (!acquired)

@@ -50,7 +50,7 @@ Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const i
         return flight->outcome.error();
       ++counts.hits;
       (*flight->outcome)->hits.fetch_add(1, std::memory_order_relaxed);
-      return Acquired{*flight->outcome, Origin::Hit};
+      return Acquired{*flight->outcome, Origin::Hit, true};
     }
     flights.emplace(key, std::make_shared<Flight>());
     ++counts.misses;

@@ -28,6 +28,7 @@ public:
   struct Acquired {
     std::shared_ptr<const ReadySpecialization> ready;
     Origin origin = Origin::Hit;
+    bool waited = false; ///< for another thread that was making it
   };
   /// `sizes`: one per dim of the signature, checked. A failure is reported to all
   /// who waited for it.

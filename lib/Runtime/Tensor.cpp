@@ -72,6 +72,8 @@ Result<Tensor> Tensor::copyOf(const TensorView &view) {
                                                  std::string(elementTypeName(view.type)) + " has " +
                                                  std::to_string(tensor->bytes()) + " bytes, not " +
                                                  std::to_string(view.bytes)};
+  if (view.bytes && !view.data)
+    return Error{ErrorCode::InvalidArgument, "a tensor of shape " + shapeString(view.shape) + " has no data"};
   if (view.bytes)
     std::memcpy(tensor->data(), view.data, view.bytes);
   return tensor;

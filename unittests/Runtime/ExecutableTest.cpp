@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <future>
 #include <thread>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -955,6 +956,28 @@ TEST(Executable, FailureReachesAllWhoWaited) {
     thread.join();
   EXPECT_EQ(failed, 8);
   EXPECT_LT(*entered, 8); // most waited for another one's failure
+}
+
+TEST(Executable, IssueWaitingIsReported) {
+  // The one that makes it gives the other one half a second to queue behind it.
+  std::promise<void> entered, queued;
+  Bench bench(vectorSignature(), [&](const Binding &) -> Result<SpecializeReply> {
+    entered.set_value();
+    queued.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    return reply(addOnePlan());
+  });
+  std::thread maker([&] { EXPECT_TRUE(runVector(*bench.executable, sequence(3))); });
+  entered.get_future().wait();
+  RunReport report;
+  queued.set_value();
+  auto waited = runVector(*bench.executable, sequence(3), &report);
+  maker.join();
+  ASSERT_OK(waited);
+  EXPECT_EQ(report.origin, Origin::Hit);
+  EXPECT_GT(report.specializeMs, 1);
+  ASSERT_OK(runVector(*bench.executable, sequence(3), &report));
+  EXPECT_EQ(report.specializeMs, 0);
 }
 
 //===----------------------------------------------------------------------===//

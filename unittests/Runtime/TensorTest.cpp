@@ -25,6 +25,12 @@ TEST(Tensor, RefusesWhatCannotBeAllocated) {
   EXPECT_ERROR(Tensor::allocate(static_cast<data::ElementType>(77), {1}), ErrorCode::InvalidArgument, "type");
 }
 
+TEST(Tensor, IssueCopyOfNoData) {
+  const int64_t shape[] = {2};
+  EXPECT_ERROR(Tensor::copyOf(TensorView{data::ElementType::F32, shape, nullptr, 8, false}), ErrorCode::InvalidArgument,
+               "no data");
+}
+
 TEST(Tensor, IsAlignedAndOwned) {
   auto tensor = Tensor::allocate(data::ElementType::F32, {0, 3});
   ASSERT_OK(tensor);

@@ -76,7 +76,7 @@ struct MissReport {
 struct RunReport {
   Binding binding;
   Origin origin = Origin::Hit;
-  double specializeMs = 0; ///< 0 at a hit; includes waiting for another thread
+  double specializeMs = 0; ///< making the specialization, or waiting for the thread that makes it; else 0
   double runMs = 0;
 };
 

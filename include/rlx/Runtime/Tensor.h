@@ -49,7 +49,7 @@ public:
   /// Uninitialised values. Errors: a negative or overflowing size, no memory.
   static Result<Tensor> allocate(data::ElementType type, std::vector<int64_t> shape);
   /// A copy of `view`, which must have a shape. Errors: as allocate(); bytes do
-  /// not match type and shape.
+  /// not match type and shape; no data.
   static Result<Tensor> copyOf(const TensorView &view);
 
   data::ElementType type() const { return elementType; }
