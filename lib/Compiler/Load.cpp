@@ -49,7 +49,7 @@ struct Source {
 
 Result<Source> readSource(MLIRContext &context, const std::string &path, const LoadOptions &options) {
   llvm::StringRef name(path);
-  if (name.ends_with(".mlir") || name.ends_with(".mlirbc")) {
+  if (name.ends_with(".mlir")) {
     if (options.dynamicInputs)
       return Error{ErrorCode::InvalidArgument, "'" + path + "': only the dims of ONNX models can be redeclared"};
     Result<OpenedModule> opened = openMlir(context, path, options.weightsFile);
@@ -68,7 +68,7 @@ Result<Source> readSource(MLIRContext &context, const std::string &path, const L
     return Source{std::move(imported->module), std::move(imported->weights), std::move(imported->warnings)};
   }
   return Error{ErrorCode::InvalidArgument,
-               "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir, .mlirbc)"};
+               "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir)"};
 }
 
 Status checkUntil(const LoadOptions &options) {

@@ -5,6 +5,7 @@
 
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
 
+#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
@@ -189,6 +190,11 @@ Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string
   if (!file)
     return file.takeError();
   llvm::StringRef text(reinterpret_cast<const char *>(file->bytes.data()), file->bytes.size());
+  // The bytecode reader crashes on bytes that are wrong in the right way (docs/Security.md).
+  if (mlir::isBytecode(llvm::MemoryBufferRef(text, path)))
+    return Error{ErrorCode::Unsupported,
+                 path + ": MLIR bytecode is not read from files, since its reader is not safe on bytes from elsewhere; "
+                        "rlx-opt prints it as text"};
   Result<mlir::OwningOpRef<mlir::ModuleOp>> parsed = parseModule(context, text, path);
   if (!parsed)
     return parsed.takeError();

@@ -112,7 +112,7 @@ TEST_F(ModuleIO, ModulesThatAreWrong) {
   EXPECT_THAT(open("module {"), AllOf(HasSubstr("m.mlir"), HasSubstr(" 1:")));
   EXPECT_THAT(open("module { %0 = foo.bar : i32 }"), HasSubstr("m.mlir"));
   EXPECT_THAT(open("\n  rlx.graph @main() -> (tensor<2xf32>) { rlx.output }"), HasSubstr("2:"));
-  EXPECT_THAT(open(std::string("ML\xefR\0\0\0\0\0\0", 10)), HasSubstr("m.mlir"));
+  EXPECT_THAT(open(std::string("ML\xefR\0\0\0\0\0\0", 10)), AllOf(HasSubstr("m.mlir"), HasSubstr("bytecode")));
   std::string graph = "rlx.graph @main() -> tensor<2xf32> { %0 = rlx.weight \"w\" : tensor<2xf32> "
                       "rlx.output %0 : tensor<2xf32> }";
   EXPECT_THAT(open("module { " + graph + " }"), HasSubstr("'w'"));

@@ -33,7 +33,7 @@ struct LoadedModel {
   std::vector<std::string> warnings;
 };
 
-/// Loads a .onnx, .mlir or .mlirbc file, prepares the graph and gives a model
+/// Loads a .onnx or .mlir file, prepares the graph and gives a model
 /// whose compiler works in this process. Errors: Io, InvalidModel, Unsupported
 /// (one message that lists everything).
 Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options = {});

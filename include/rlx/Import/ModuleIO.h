@@ -14,7 +14,7 @@
 
 namespace rlx {
 
-/// A module read from a .mlir or .mlirbc file, and the weights beside it (never
+/// A module read from a .mlir file, and the weights beside it (never
 /// null, perhaps empty).
 struct OpenedModule {
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -28,13 +28,15 @@ struct OpenedModule {
 Status writeModule(mlir::ModuleOp module, const WeightTable &weights, const std::string &path,
                    const std::string &weightsFile = {});
 
-/// Reads a module in the rlx dialect, text or bytecode, verifies it, and maps
+/// Reads the text of a module in the rlx dialect, verifies it, and maps
 /// its weights: `weightsFile` when given, else the file that `rlx.weights`
 /// names, which must lie in the module's folder. Errors: Io, InvalidModel (with
-/// line and column where the text is wrong, or the row that a weight lacks).
+/// line and column where the text is wrong, or the row that a weight lacks),
+/// Unsupported for bytecode, whose reader is not safe on a stranger's bytes.
 Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path, const std::string &weightsFile = {});
 
-/// Reads and verifies a module that is in memory, text or bytecode. `weights`
+/// Reads and verifies a module that is in memory, text or (from a source that
+/// the caller trusts) bytecode. `weights`
 /// holds the rows that it names (null: none); `rlx.weights` is not looked at, and
 /// no file is opened. `name` stands for the path in messages. Errors: InvalidModel.
 Result<OpenedModule> readMlir(mlir::MLIRContext &context, std::string_view module, const std::string &name,
