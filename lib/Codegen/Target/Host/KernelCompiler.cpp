@@ -7,6 +7,9 @@
 #include "rlx/Data/Serialize.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/PassManager.h"
@@ -109,6 +112,23 @@ Status checkTarget(const Target &backend, const Triple &triple, const TargetName
   return Status::ok();
 }
 
+/// Keeps the first error that LLVM reports while it works. Without a handler it would print it and end the process.
+class ErrorKeeper : public DiagnosticHandler {
+public:
+  explicit ErrorKeeper(std::string &first) : first(first) {}
+  bool handleDiagnostics(const DiagnosticInfo &info) override {
+    if (info.getSeverity() == DS_Error && first.empty()) {
+      raw_string_ostream os(first);
+      DiagnosticPrinterRawOStream printer(os);
+      info.print(printer);
+    }
+    return true; // nothing is left to print
+  }
+
+private:
+  std::string &first;
+};
+
 /// What little pays: fewer instructions for the code generator to select.
 void optimize(Module &module, Function &function, TargetMachine &machine) {
   PassBuilder passes(&machine);
@@ -203,6 +223,8 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
     return Error{ErrorCode::Internal, "no machine for kernel target '" + spec.target + "'"};
 
   LLVMContext context;
+  std::string reported;
+  context.setDiagnosticHandler(std::make_unique<ErrorKeeper>(reported));
   Module module("rlx", context);
   module.setTargetTriple(triple);
   module.setDataLayout(machine->createDataLayout());
@@ -249,6 +271,8 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
   }
   if (!generate(module, CodeGenFileType::ObjectFile, object))
     return Error{ErrorCode::Internal, "the code generator cannot write objects"};
+  if (!reported.empty())
+    return Error{ErrorCode::Internal, "the code generator: " + reported};
   watch.lap("codegen");
 
   Result<data::KernelImageT> image = linkImage({object.data(), object.size()}, kKernelEntry);
