@@ -6,6 +6,7 @@
 
 #include "rlx/Codegen/Plan/PlanBuffers.h"
 #include "rlx/Codegen/Plan/Questions.h"
+#include "rlx/Data/ElementType.h"
 #include "rlx/Dialect/RLX/IR/ElementData.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
 
@@ -350,6 +351,9 @@ Status PlanEmitter::emitReduce(ir::ReduceOp reduce, RegionContext &context, uint
     map.dims.push_back(IndexForm::loop(map.loops, loopOf[d]));
 
   ElementType type = elementTypeOf(reduce.getResult()), accumulator = accumulatorOf(type);
+  // The sum and the count of a mean of integers need not fit the integers' type; the mean does.
+  if (reduce.getKind() == ir::ReduceKind::Mean && isIntegerType(type))
+    accumulator = isUnsignedType(type) ? ElementType::U64 : ElementType::I64;
   ProgramBuilder program(context, map.loops);
   uint16_t results[] = {program.convert(program.pull(reduce.getInput(), map), type, accumulator)};
   if (program.failed())
@@ -466,8 +470,7 @@ Status PlanEmitter::emitRows(Operation *root, RegionContext &context, uint32_t o
     }
     if (!window)
       return unsupported(root, "its operands must be stored");
-    step.inputs.push_back(
-        makeAccess(*window, context.bufferOf.lookup(window->argument), elementTypeOf(value), exprs));
+    step.inputs.push_back(makeAccess(*window, context.bufferOf.lookup(window->argument), elementTypeOf(value), exprs));
     return Status::ok();
   };
   if (Status status = addInput(x, rowDims, map); !status)
@@ -621,8 +624,8 @@ Status PlanEmitter::emitMatmul(ir::KernelOp kernel, Value yielded, RegionContext
   step.inputs.push_back(makeAccess(*b, bBuffer, bType, exprs));
   for (std::unique_ptr<data::AccessT> &input : program.takeInputs())
     step.inputs.push_back(std::move(input));
-  step.outputs.push_back(makeAccess(rowMajorWindow(dims, IndexMap::identity(rank)), output,
-                                    elementTypeOf(kernel.getResult(0)), exprs));
+  step.outputs.push_back(
+      makeAccess(rowMajorWindow(dims, IndexMap::identity(rank)), output, elementTypeOf(kernel.getResult(0)), exprs));
   step.k = exprs.id(lhsDims.back());
   step.a_k_stride = exprs.id(aK);
   step.b_k_stride = exprs.id(bK);
