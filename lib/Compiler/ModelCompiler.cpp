@@ -98,16 +98,19 @@ Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
   OwningOpRef<ModuleOp> module = (*open)->module->clone();
   struct Stage {
     const char *name;
+    /// Whose fault it is when the stage fails.
+    ErrorCode code;
     void (*build)(PassManager &, const Binding &);
   };
   const Stage stages[] = {
-      {"bind", [](PassManager &manager, const Binding &sizes) { manager.addPass(transforms::createBindDims(sizes)); }},
-      {"sync",
+      {"bind", ErrorCode::OutOfRange,
+       [](PassManager &manager, const Binding &sizes) { manager.addPass(transforms::createBindDims(sizes)); }},
+      {"sync", ErrorCode::InvalidModel,
        [](PassManager &manager, const Binding &) {
          manager.addNestedPass<ir::GraphOp>(transforms::createSyncShapes());
          manager.addNestedPass<ir::GraphOp>(transforms::createVerifyStatic());
        }},
-      {"kernels",
+      {"kernels", ErrorCode::InvalidModel,
        [](PassManager &manager, const Binding &) {
          // Without `until` the pipeline takes every option.
          (void)codegen::buildLowerHostPipeline(manager, {});
@@ -116,7 +119,7 @@ Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
   for (const Stage &stage : stages) {
     PassManager manager(module->getContext());
     stage.build(manager, binding);
-    if (Status status = runPasses(manager, *module, ErrorCode::InvalidModel); !status)
+    if (Status status = runPasses(manager, *module, stage.code); !status)
       return status.takeError();
     reply.times.emplace_back(stage.name, watch.lap());
     if (Status status = dumpModule(*module, dumpDir, dumped, stage.name); !status)

@@ -157,9 +157,15 @@ private:
     llvm::SmallVector<ir::Requirement> requirements;
     if (auto shaped = llvm::dyn_cast<ir::ShapeFunctionOpInterface>(op))
       shaped.collectRequirements(requirements);
-    for (const ir::Requirement &requirement : requirements)
+    // The message outlives the op: it has to name the node by itself.
+    std::string node = nodeName(op);
+    bool named = node != op->getName().getStringRef();
+    for (ir::Requirement &requirement : requirements) {
+      if (named)
+        requirement.message = node + ": " + requirement.message;
       if (failed(record(op, requirement)))
         return failure();
+    }
     return success();
   }
 
