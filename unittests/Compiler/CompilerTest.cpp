@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <stdexcept>
 
 namespace rlx::compilertest {
 
@@ -101,43 +102,26 @@ std::string difference(const Tensor &tensor, const Tensor &expected) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-std::shared_ptr<const Model> modelOf(const std::string &module, std::shared_ptr<WeightTable> weights) {
-  Result<compiler::LoadedModel> loaded = compiler::loadModule(module, std::move(weights));
-  if (!loaded) {
-    ADD_FAILURE() << loaded.error().message << "\n" << module;
-    return nullptr;
-  }
-  return loaded->model;
+/// A test cannot go on without what did not come about: googletest reports what is thrown.
+template <typename T> T orThrow(Result<T> result, const std::string &what = {}) {
+  if (!result)
+    throw std::runtime_error(result.error().message + "\n" + what);
+  return std::move(*result);
 }
 } // namespace
 
 Loaded::Loaded(const std::string &module, std::shared_ptr<WeightTable> weights, ExecutableOptions options,
                std::shared_ptr<Engine> engine)
-    : Loaded(modelOf(module, std::move(weights)), options, std::move(engine)) {}
+    : Loaded(orThrow(compiler::loadModule(module, std::move(weights)), module).model, options, std::move(engine)) {}
 
 Loaded::Loaded(std::shared_ptr<const Model> given, ExecutableOptions options, std::shared_ptr<Engine> engine)
     : model(std::move(given)) {
-  if (!model)
-    return;
-  if (!engine) {
-    Result<std::shared_ptr<Engine>> made = Engine::create();
-    if (!made) {
-      ADD_FAILURE() << made.error().message;
-      return;
-    }
-    engine = std::move(*made);
-  }
-  Result<std::shared_ptr<Executable>> made = Executable::create(std::move(engine), model, options);
-  if (!made) {
-    ADD_FAILURE() << made.error().message;
-    return;
-  }
-  executable = std::move(*made);
+  if (!engine)
+    engine = orThrow(Engine::create());
+  executable = orThrow(Executable::create(std::move(engine), model, options));
 }
 
 Result<std::vector<Tensor>> Loaded::run(const std::vector<Value> &inputs, const RunOptions &options) const {
-  if (!executable)
-    return Error{ErrorCode::Internal, "the model did not load"};
   std::vector<NamedTensor> named;
   const auto &specs = model->signature().inputs;
   for (size_t i = 0; i != inputs.size(); ++i)
@@ -149,8 +133,7 @@ std::vector<Tensor> Loaded::outputs(const std::vector<Value> &inputs, const RunO
   Result<std::vector<Tensor>> results = run(inputs, options);
   if (results)
     return std::move(*results);
-  ADD_FAILURE() << results.error().message;
-  return std::vector<Tensor>(model ? model->signature().outputs.size() : 0);
+  throw std::runtime_error(results.error().message);
 }
 
 std::string Loaded::error(const std::vector<Value> &inputs, const RunOptions &options) const {
@@ -159,6 +142,47 @@ std::string Loaded::error(const std::vector<Value> &inputs, const RunOptions &op
     return results.error().message;
   ADD_FAILURE() << "the run must fail";
   return {};
+}
+
+std::string typeOf(const std::vector<std::string> &dims, const std::string &element) {
+  std::string sizes, names;
+  bool dynamic = false;
+  for (const std::string &dim : dims) {
+    bool number = dim.find_first_not_of("0123456789") == std::string::npos;
+    dynamic |= !number;
+    sizes += (number ? dim : "?") + "x";
+    names += (names.empty() ? "" : ", ") + dim;
+  }
+  return "tensor<" + sizes + element + (dynamic ? ", #rlx.dims<[" + names + "]>>" : ">");
+}
+
+std::string graphText(const std::vector<std::string> &dims,
+                      const std::vector<std::pair<std::string, std::string>> &inputs,
+                      const std::vector<std::pair<std::string, std::string>> &outputs, const std::string &body) {
+  std::string arguments, results, values, types, declared, text = body;
+  auto comma = [](const std::string &list) { return list.empty() ? "" : ", "; };
+  for (const auto &[name, type] : inputs)
+    arguments += comma(arguments) + ("%" + name) + ": " + type + " {rlx.name = \"" + name + "\"}";
+  for (const auto &[name, type] : outputs) {
+    results += comma(results) + type + " {rlx.name = \"" + name + "\"}";
+    values += comma(values) + ("%" + name);
+    types += comma(types) + type;
+  }
+  for (const auto *list : {&inputs, &outputs})
+    for (const auto &[name, type] : *list)
+      for (size_t place = 0; (place = text.find("$" + name, place)) != std::string::npos;) {
+        size_t end = place + 1 + name.size();
+        if (end != text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) {
+          place = end;
+          continue;
+        }
+        text.replace(place, 1 + name.size(), type);
+        place += type.size();
+      }
+  for (const std::string &dim : dims)
+    declared += comma(declared) + ("#rlx.dim<\"" + dim + "\">");
+  return "rlx.graph @main(" + arguments + ") -> (" + results + ") attributes {dims = [" + declared + "]} {\n" + text +
+         "\nrlx.output " + values + " : " + types + "\n}\n";
 }
 
 std::string loadError(const std::string &module) {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rlx::compilertest {
@@ -72,8 +73,8 @@ std::string difference(const Tensor &tensor, const Value &expected);
 /// The same for two results; NaNs by their bits.
 std::string difference(const Tensor &tensor, const Tensor &expected);
 
-/// A model and what runs it, in an engine of its own unless one is given. The
-/// test fails when the text does not load.
+/// A model and what runs it, in an engine of its own unless one is given. Text
+/// that does not load ends the test.
 struct Loaded {
   explicit Loaded(const std::string &module, std::shared_ptr<WeightTable> weights = nullptr,
                   ExecutableOptions options = {}, std::shared_ptr<Engine> engine = nullptr);
@@ -81,7 +82,7 @@ struct Loaded {
 
   /// Runs with inputs in the order of the signature.
   Result<std::vector<Tensor>> run(const std::vector<Value> &inputs, const RunOptions &options = {}) const;
-  /// The same; the test fails on an error, and the result is empty tensors.
+  /// The same; an error ends the test.
   std::vector<Tensor> outputs(const std::vector<Value> &inputs, const RunOptions &options = {}) const;
   /// The message of a run that must fail; the test fails when it does not.
   std::string error(const std::vector<Value> &inputs, const RunOptions &options = {}) const;
@@ -91,6 +92,15 @@ struct Loaded {
   std::shared_ptr<const Model> model;
   std::shared_ptr<Executable> executable;
 };
+
+/// "tensor<?x4xf32, #rlx.dims<[B, 4]>>" of {"B", "4"}; no encoding where every dim is a number.
+std::string typeOf(const std::vector<std::string> &dims, const std::string &element = "f32");
+
+/// The text of a graph: declared dims; inputs and outputs by name and type, which `body` uses as %name and defines as
+/// %name. In `body` the type of a listed name may be spelled $name.
+std::string graphText(const std::vector<std::string> &dims,
+                      const std::vector<std::pair<std::string, std::string>> &inputs,
+                      const std::vector<std::pair<std::string, std::string>> &outputs, const std::string &body);
 
 /// The message of a module that must not load.
 std::string loadError(const std::string &module);
