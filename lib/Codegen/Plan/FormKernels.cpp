@@ -57,6 +57,7 @@ private:
   bool takesComputed(OpOperand &use);
   void growEpilogues();
   void findOpenBroadcasts();
+  bool showsOpenBroadcast(Operation *op) const;
   void decideStored();
   void limitChains();
   void storeThroughViews(Value value);
@@ -74,6 +75,8 @@ private:
   llvm::SmallPtrSet<Operation *, 16> matmulEnds;
   /// Values with an operand somewhere of which only the sizes of a run will tell whether it is repeated.
   llvm::SmallPtrSet<Operation *, 16> open;
+  /// The broadcast_to ops among them whose own operand is such.
+  llvm::SmallPtrSet<Operation *, 4> openViews;
 };
 
 bool isSplat(ir::ConstantOp constant) {
@@ -232,7 +235,17 @@ void KernelFormer::findOpenBroadcasts() {
     }
     if (isOpen)
       open.insert(op);
+    if (isOpen && isa<ir::BroadcastToOp>(op))
+      openViews.insert(op);
   });
+}
+
+/// True for an open broadcast_to, also behind transposes: its strides depend on sizes. Accesses say so for loops, but
+/// not for a matmul's K or the axis of a lookup.
+bool KernelFormer::showsOpenBroadcast(Operation *op) const {
+  while (auto transpose = dyn_cast_or_null<ir::TransposeOp>(op))
+    op = transpose.getInput().getDefiningOp();
+  return op && openViews.contains(op);
 }
 
 void KernelFormer::storeThroughViews(Value value) {
@@ -291,8 +304,10 @@ void KernelFormer::decideStored() {
       if (role(op) == Role::View && readsSeveralDimsAsOne(user))
         mustStore = true;
       // A root reads through views: what they show must be stored.
-      if (readsThroughAddresses(user, use.getOperandNumber()))
+      if (readsThroughAddresses(user, use.getOperandNumber())) {
+        mustStore |= showsOpenBroadcast(op);
         storeThroughViews(op->getResult(0));
+      }
       if (role(user) == Role::Alias && role(op) != Role::Inline)
         mustStore = true;
       if (stored.contains(user))
@@ -357,8 +372,12 @@ ir::KernelFamily KernelFormer::familyOf(Operation *op) {
 
 void KernelFormer::build() {
   SmallVector<Operation *> order;
-  for (Operation &op : graph.getBody().front().without_terminator())
+  // Numbers of our own: the block's order is found anew after every op that is inserted.
+  DenseMap<Operation *, size_t> position;
+  for (Operation &op : graph.getBody().front().without_terminator()) {
+    position[&op] = order.size();
     order.push_back(&op);
+  }
 
   OpBuilder builder(graph.getContext());
   for (Operation *op : order) {
@@ -383,7 +402,7 @@ void KernelFormer::build() {
       }
     }
     SmallVector<Operation *> body = members.takeVector();
-    llvm::sort(body, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::sort(body, [&](Operation *a, Operation *b) { return position.lookup(a) < position.lookup(b); });
     // Inputs in the order the body uses them, so that equal kernels have equal regions.
     llvm::SetVector<Value> ordered;
     for (Operation *member : body)
