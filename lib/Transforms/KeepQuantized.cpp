@@ -62,6 +62,9 @@ struct ScaleAfterMatmul : mlir::OpRewritePattern<ir::MatmulOp> {
     // int8 is what the matmul kernels widen in registers; other widths keep their convert.
     if (!weight || !typeOf(weight->weight).getElementType().isInteger(8))
       return mlir::failure();
+    // Unscaled sums reach 127 * K times the activations, more than f16 holds.
+    if (weight->scale && op.getType().getElementType().isF16())
+      return mlir::failure();
     if (weight->scale) {
       RankedTensorType scale = typeOf(weight->scale);
       // Constant along K, the last axis but one; a scalar and a row [N] are.

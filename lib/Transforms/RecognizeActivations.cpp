@@ -92,7 +92,8 @@ bool isAbout(const Polynomial &polynomial, const Polynomial &expected, mlir::Typ
       return false;
   for (auto &[powers, factor] : expected) {
     auto found = polynomial.find(powers);
-    if (found == polynomial.end() || std::abs(found->second - factor) > tolerance * std::abs(factor))
+    // Written so that NaN, which is about nothing, fails too.
+    if (found == polynomial.end() || !(std::abs(found->second - factor) <= tolerance * std::abs(factor)))
       return false;
   }
   return true;

@@ -485,3 +485,36 @@ rlx.graph @broadcast_requires(%x: tensor<3x4xf32>, %m: tensor<1x4xf32>, %b: tens
   %1 = rlx.add %x, %0 : tensor<3x4xf32>, tensor<?x4xf32, #rlx.dims<[B, 4]>> -> tensor<3x4xf32>
   rlx.output %1 : tensor<3x4xf32>
 }
+
+// -----
+
+// A factor that is NaN is about nothing: no GELU.
+// CHECK-LABEL: rlx.graph @issue_gelu_nan
+// CHECK-NOT: rlx.gelu
+// CHECK: rlx.output
+rlx.graph @issue_gelu_nan(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %c = rlx.constant dense<0.707106769> : tensor<f32>
+  %one = rlx.constant dense<1.0> : tensor<f32>
+  %nan = rlx.constant dense<0x7FC00000> : tensor<f32>
+  %0 = rlx.mul %x, %c : tensor<8xf32>, tensor<f32> -> tensor<8xf32>
+  %1 = rlx.erf %0 : tensor<8xf32> -> tensor<8xf32>
+  %2 = rlx.add %one, %1 : tensor<f32>, tensor<8xf32> -> tensor<8xf32>
+  %3 = rlx.mul %nan, %x : tensor<f32>, tensor<8xf32> -> tensor<8xf32>
+  %4 = rlx.mul %3, %2 : tensor<8xf32>, tensor<8xf32> -> tensor<8xf32>
+  rlx.output %4 : tensor<8xf32>
+}
+
+// -----
+
+// In f16 the scale stays before the matmul: the unscaled sum of 1024 products with int8 passes 65504.
+// CHECK-LABEL: rlx.graph @issue_int8_matmul_f16
+// CHECK: %[[M:.*]] = rlx.matmul
+// CHECK-NEXT: rlx.output %[[M]]
+rlx.graph @issue_int8_matmul_f16(%x: tensor<2x1024xf16>) -> tensor<2x4xf16> {
+  %w = rlx.weight "q" : tensor<1024x4xi8>
+  %s = rlx.weight "s" : tensor<4xf16>
+  %0 = rlx.convert %w : tensor<1024x4xi8> -> tensor<1024x4xf16>
+  %1 = rlx.mul %0, %s : tensor<1024x4xf16>, tensor<4xf16> -> tensor<1024x4xf16>
+  %2 = rlx.matmul %x, %1 : tensor<2x1024xf16>, tensor<1024x4xf16> -> tensor<2x4xf16>
+  rlx.output %2 : tensor<2x4xf16>
+}
