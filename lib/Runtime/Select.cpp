@@ -2,6 +2,7 @@
 #include "Select.h"
 
 #include "CheckedMath.h"
+#include "rlx/Data/Opcode.h"
 #include "rlx/Runtime/Tensor.h"
 
 #include <algorithm>
@@ -259,28 +260,14 @@ Status StepReader::disjoint() const {
   return Status::ok();
 }
 
-namespace {
-/// Number of operands, or nothing for a value that is no opcode.
-std::optional<int> arity(Opcode op) {
-  if (op < Opcode::Constant || op > Opcode::MAX)
-    return std::nullopt;
-  if (op == Opcode::Constant)
-    return 0;
-  if (op == Opcode::Select || op == Opcode::Philox)
-    return 3;
-  return op >= Opcode::Add && op <= Opcode::GreaterEqual ? 2 : 1;
-}
-} // namespace
-
 Status StepReader::program(const std::vector<data::Instr> &program, size_t inputs) const {
   if (inputs + program.size() > UINT16_MAX)
     return malformed("its program is too long");
   for (size_t i = 0; i != program.size(); ++i) {
-    std::optional<int> operands = arity(program[i].op());
-    if (!operands || elementSize(program[i].type()) == 0)
+    if (program[i].op() < Opcode::MIN || program[i].op() > Opcode::MAX || elementSize(program[i].type()) == 0)
       return malformed("its program holds an unknown instruction or type");
     uint16_t numbers[] = {program[i].a(), program[i].b(), program[i].c()};
-    for (int k = 0; k != *operands; ++k)
+    for (unsigned k = 0; k != operandCount(program[i].op()); ++k)
       if (numbers[k] >= inputs + i)
         return malformed("instruction " + std::to_string(i) + " of its program uses a value that is not there yet");
   }
