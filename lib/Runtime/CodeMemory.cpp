@@ -1,6 +1,8 @@
 //===- CodeMemory.cpp - kernel images made executable ---------------------===//
 #include "rlx/Runtime/CodeMemory.h"
 
+#include "rlx/Support/Files.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -63,15 +65,6 @@ template <typename Batch> void copyImages(const Batch &batch, std::byte *at, siz
   for (const auto &[image, offset] : batch)
     std::memcpy(at + offset, image->code.data(), image->code.size());
 }
-
-/// A file descriptor, closed at the end of its scope.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      close(fd);
-  }
-};
 
 } // namespace
 
@@ -159,23 +152,17 @@ Result<std::shared_ptr<CodeRegion>> CodeMemory::placePrivate(std::span<const Pla
 /// write to it once it is mapped.
 Result<std::shared_ptr<CodeRegion>> CodeMemory::placeInFile(std::span<const Placed> batch, size_t bytes,
                                                             std::byte *&at) {
-  Descriptor file{memfd_create("rlx-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (file.fd < 0)
+  Descriptor file(memfd_create("rlx-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!file)
     return systemError("memfd_create", errno);
   std::vector<std::byte> contents(bytes);
   copyImages(batch, contents.data(), bytes);
-  for (size_t written = 0; written < bytes;) {
-    ssize_t count = write(file.fd, contents.data() + written, bytes - written);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return systemError("write", count < 0 ? errno : EIO);
-    written += static_cast<size_t>(count);
-  }
+  if (Status status = writeAll(file, "rlx-kernels", contents); !status)
+    return status.takeError();
   // No shared writable mapping exists, so that the strongest seal is granted.
-  if (fcntl(file.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return systemError("sealing", errno);
-  void *base = mmap(nullptr, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.fd, 0);
+  void *base = mmap(nullptr, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
   if (base == MAP_FAILED)
     return systemError("mmap of executable memory", errno);
   auto region = std::make_shared<CodeRegion>(static_cast<std::byte *>(base), bytes);
@@ -200,18 +187,10 @@ Status CodeMemory::writePerfMap(std::span<const Placed> batch, const std::byte *
     lines += line;
   }
   // The folder may be shared: follow no link that somebody else put there.
-  Descriptor file{::open(options.perfMapFile.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (file.fd < 0)
+  Descriptor file(::open(options.perfMapFile.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file)
     return systemError(options.perfMapFile.c_str(), errno);
-  for (size_t written = 0; written < lines.size();) {
-    ssize_t count = write(file.fd, lines.data() + written, lines.size() - written);
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return systemError(options.perfMapFile.c_str(), count < 0 ? errno : EIO);
-    written += static_cast<size_t>(count);
-  }
-  return Status::ok();
+  return writeAll(file, options.perfMapFile, std::as_bytes(std::span(lines)));
 }
 
 } // namespace rlx

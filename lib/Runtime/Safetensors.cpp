@@ -8,17 +8,11 @@
 #include "CheckedMath.h"
 #include "rlx/Runtime/Tensor.h"
 #include "rlx/Runtime/WeightTable.h"
+#include "rlx/Support/Files.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using namespace rlx;
 using data::ElementType;
@@ -187,75 +181,31 @@ private:
     return false;
   }
 };
-
-/// A file mapped read only.
-struct Mapping {
-  std::byte *data = nullptr;
-  size_t bytes = 0;
-  ~Mapping() {
-    if (data)
-      ::munmap(data, bytes);
-  }
-};
-
-struct Descriptor {
-  int number = -1;
-  ~Descriptor() {
-    if (number >= 0)
-      ::close(number);
-  }
-};
-
-Error ioError(const std::string &path, const std::string &what) {
-  return Error{ErrorCode::Io, "'" + path + "': " + what + ": " + std::strerror(errno)};
-}
-
-Result<std::shared_ptr<Mapping>> mapFile(const std::string &path) {
-  Descriptor file;
-  // Without O_NONBLOCK, opening a named pipe would wait for its writer.
-  file.number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file.number < 0)
-    return ioError(path, "cannot be opened");
-  struct stat info;
-  if (::fstat(file.number, &info) != 0)
-    return ioError(path, "cannot be examined");
-  if (!S_ISREG(info.st_mode))
-    return Error{ErrorCode::Io, "'" + path + "' is not a file"};
-  auto mapping = std::make_shared<Mapping>();
-  if (info.st_size == 0)
-    return mapping;
-  void *at = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.number, 0);
-  if (at == MAP_FAILED)
-    return ioError(path, "cannot be mapped");
-  mapping->data = static_cast<std::byte *>(at);
-  mapping->bytes = static_cast<size_t>(info.st_size);
-  return mapping;
-}
 } // namespace
 
 Result<std::shared_ptr<WeightTable>> WeightTable::openSafetensors(const std::string &path) {
-  Result<std::shared_ptr<Mapping>> mapped = mapFile(path);
+  Result<MappedFile> mapped = mapFile(path);
   if (!mapped)
     return mapped.takeError();
-  const Mapping &file = **mapped;
+  std::span<const std::byte> file = mapped->bytes;
   auto bad = [&](const std::string &text) { return Error{ErrorCode::InvalidModel, "'" + path + "': " + text}; };
-  if (file.bytes < 8)
+  if (file.size() < 8)
     return bad("too short for a .safetensors file");
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
-    headerBytes = headerBytes << 8 | std::to_integer<uint64_t>(file.data[i]);
+    headerBytes = headerBytes << 8 | std::to_integer<uint64_t>(file[static_cast<size_t>(i)]);
   if (headerBytes > kMaxHeader)
     return bad("its header claims " + std::to_string(headerBytes) + " bytes, more than the format allows");
-  if (headerBytes > file.bytes - 8)
+  if (headerBytes > file.size() - 8)
     return bad("it is truncated: the header has " + std::to_string(headerBytes) + " bytes, the file " +
-               std::to_string(file.bytes - 8) + " after its first eight");
+               std::to_string(file.size() - 8) + " after its first eight");
 
   HeaderReader header;
-  const char *text = reinterpret_cast<const char *>(file.data + 8);
+  const char *text = reinterpret_cast<const char *>(file.data() + 8);
   if (!nlohmann::json::sax_parse(text, text + headerBytes, &header))
     return bad(header.problem.empty() ? "its header is not JSON" : header.problem);
 
-  std::span<const std::byte> data(file.data + 8 + headerBytes, file.bytes - 8 - headerBytes);
+  std::span<const std::byte> data = file.subspan(8 + headerBytes);
   // In the order of their data, so that overlap is between neighbours.
   std::sort(header.entries.begin(), header.entries.end(), [](const Entry &a, const Entry &b) {
     return std::pair(*a.offsets, a.name) < std::pair(*b.offsets, b.name);
@@ -270,8 +220,8 @@ Result<std::shared_ptr<WeightTable>> WeightTable::openSafetensors(const std::str
     if (from < end)
       return bad("tensor '" + entry.name + "' overlaps another one");
     end = to;
-    Status added = result->add(entry.name,
-                               WeightRow{*entry.type, std::move(*entry.shape), data.subspan(from, to - from), *mapped});
+    Status added = result->add(
+        entry.name, WeightRow{*entry.type, std::move(*entry.shape), data.subspan(from, to - from), mapped->owner});
     if (!added)
       return bad(added.error().message);
   }
@@ -294,35 +244,6 @@ Result<std::string> quoted(const std::string &name) {
   if (name == kMetadata || !nlohmann::json::accept(text))
     return Error{ErrorCode::InvalidArgument, "a weight named " + text + " cannot be written to a .safetensors file"};
   return text;
-}
-
-Status writeAll(int file, const std::string &path, const void *data, size_t bytes) {
-  const char *at = static_cast<const char *>(data);
-  while (bytes) {
-    ssize_t written = ::write(file, at, std::min<size_t>(bytes, 1u << 30));
-    if (written < 0) {
-      if (errno == EINTR)
-        continue;
-      return ioError(path, "cannot be written");
-    }
-    at += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  return Status::ok();
-}
-
-/// Creates a file beside `path` under a name nobody else has.
-int openTemporary(const std::string &path, std::string &temporary) {
-  for (unsigned attempt = 0; attempt != 100; ++attempt) {
-    struct timespec now;
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    temporary =
-        path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(now.tv_nsec) + "-" + std::to_string(attempt);
-    int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0 || errno != EEXIST)
-      return file;
-  }
-  return -1;
 }
 } // namespace
 
@@ -354,25 +275,17 @@ Status WeightTable::writeSafetensors(const std::string &path) const {
   if (header.size() > kMaxHeader)
     return Error{ErrorCode::OutOfRange, "'" + path + "': too many weights for the header of a .safetensors file"};
 
-  std::string temporary;
-  Descriptor file;
-  file.number = openTemporary(path, temporary);
-  if (file.number < 0)
-    return ioError(path, "cannot be written");
-  unsigned char length[8];
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file)
+    return file.takeError();
+  std::byte length[8];
   for (int i = 0; i != 8; ++i)
-    length[i] = static_cast<unsigned char>(header.size() >> (8 * i));
-  Status status = writeAll(file.number, path, length, sizeof(length));
+    length[i] = static_cast<std::byte>(header.size() >> (8 * i));
+  Status status = file->write(length);
   if (status)
-    status = writeAll(file.number, path, header.data(), header.size());
+    status = file->write(std::as_bytes(std::span(header)));
   for (const auto &[name, row] : order)
     if (status)
-      status = writeAll(file.number, path, row->bytes.data(), row->bytes.size());
-  if (status && ::fsync(file.number) != 0)
-    status = ioError(path, "cannot be written");
-  if (status && ::rename(temporary.c_str(), path.c_str()) != 0)
-    status = ioError(path, "cannot be replaced");
-  if (!status)
-    ::unlink(temporary.c_str());
-  return status;
+      status = file->write(row->bytes);
+  return status ? file->commit() : status;
 }

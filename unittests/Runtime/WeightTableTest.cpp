@@ -223,6 +223,6 @@ TEST(Safetensors, HostileFiles) {
   write(path, whole);
   EXPECT_OK(WeightTable::openSafetensors(path));
   std::remove(path.c_str());
-  EXPECT_ERROR(WeightTable::openSafetensors(path), ErrorCode::Io, "cannot be opened");
-  EXPECT_ERROR(WeightTable::openSafetensors(testing::TempDir()), ErrorCode::Io, "is not a file");
+  EXPECT_ERROR(WeightTable::openSafetensors(path), ErrorCode::Io, "cannot open");
+  EXPECT_ERROR(WeightTable::openSafetensors(testing::TempDir()), ErrorCode::Io, "not a regular file");
 }
