@@ -26,7 +26,7 @@ mlir::LogicalResult inferTypes(mlir::MLIRContext *context, EmitError emit, mlir:
                                llvm::SmallVectorImpl<mlir::RankedTensorType> &types, ShapeFunction shapes,
                                const Binding *binding);
 
-/// The verifier of every op with inferred types: one error in our words, before MLIR's own check of the same.
+/// The verifier of every op with inferred types: one error in our words, instead of MLIR's own check of the same.
 mlir::LogicalResult verifyInferred(mlir::Operation *op);
 
 /// Which element types an elementwise op takes, and gives.

@@ -30,10 +30,21 @@ class RLX_ShapedOp<string mnemonic, list<Trait> traits = [], bit requires = 0>
     : RLX_Op<mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<RLX_ShapeFunctionOpInterface,
                                               !if(requires, ["collectRequirements"], []<string>)>], traits)>;
 
+// MLIR's own check of inferred types comes after the op's verifier, which has inferred them already and speaks in our
+// words: there is nothing left to refine, and inferring twice would double the cost of every pass.
+def RLX_InferTypes : InferTypeOpAdaptorBase<[{
+  static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual);
+  static ::llvm::LogicalResult refineReturnTypes(::mlir::MLIRContext *, std::optional<::mlir::Location>,
+                                                 ::mlir::ValueRange, ::mlir::DictionaryAttr, ::mlir::OpaqueProperties,
+                                                 ::mlir::RegionRange, ::llvm::SmallVectorImpl<::mlir::Type> &) {
+    return ::llvm::success();
+  }
+}]>;
+
 // A shaped op whose result types follow from its operands and attributes. One function of its adaptor
 // (ShapeFunctions.h) serves inferShapes, the builders and the verifier.
 class RLX_InferredOp<string mnemonic, list<Trait> traits = [], bit requires = 0>
-    : RLX_ShapedOp<mnemonic, !listconcat([InferTypeOpAdaptorWithIsCompatible], traits), requires> {
+    : RLX_ShapedOp<mnemonic, !listconcat([RLX_InferTypes], traits), requires> {
   code inferredDefinition = [{
     ::llvm::LogicalResult $cppClass::inferShapes(::llvm::ArrayRef<::rlx::ir::TensorShape> operands,
                                                  ::llvm::SmallVectorImpl<::rlx::ir::TensorShape> &results) {
