@@ -431,6 +431,11 @@ void KernelFormer::build() {
 }
 
 Status KernelFormer::run() {
+  // What nobody reads is no kernel. (Its requirements were asked: they are the graph's.)
+  SmallVector<Operation *> all(llvm::make_pointer_range(graph.getBody().front().without_terminator()));
+  for (Operation *op : llvm::reverse(all))
+    if (op->use_empty())
+      op->erase();
   if (Status status = askInnermost(); !status)
     return status;
   graph.getBody().walk([&](Operation *op) { roles[op] = classify(op); });

@@ -424,6 +424,20 @@ TEST_F(HandMade, ABatchOfNothingUnderAnOpenReshape) {
   EXPECT_EQ(counts.reached, 1u);
 }
 
+TEST_F(HandMade, AnOperandThatMayBeRepeatedAlongTheInnerDim) {
+  // [B, S] repeated to [S, S] and multiplied by itself: whether the rows are repeated is a stride, but not of a loop.
+  open(R"(rlx.graph @main(%x: tensor<?x?xf32, #rlx.dims<[B, S]>>) -> tensor<?x?xf32, #rlx.dims<[S, S]>>
+                          attributes {dims = [#rlx.dim<"B">, #rlx.dim<"S">]} {
+    %0 = rlx.broadcast_to %x : tensor<?x?xf32, #rlx.dims<[B, S]>> -> tensor<?x?xf32, #rlx.dims<[S, S]>>
+    %1 = rlx.matmul %0, %0 : tensor<?x?xf32, #rlx.dims<[S, S]>>, tensor<?x?xf32, #rlx.dims<[S, S]>> -> tensor<?x?xf32, #rlx.dims<[S, S]>>
+    rlx.output %1 : tensor<?x?xf32, #rlx.dims<[S, S]>>
+  })");
+  EXPECT_THAT(values({{2, 2}}), ElementsAre(7, 10, 15, 22));
+  EXPECT_THAT(values({{1, 2}}), ElementsAre(3, 6, 3, 6));
+  EXPECT_THAT(values({{1, 3}}), ElementsAre(6, 12, 18, 6, 12, 18, 6, 12, 18));
+  EXPECT_EQ(executable->stats().templatesMade, 1u);
+}
+
 TEST_F(HandMade, ASizeThatHasNoValue) {
   // The requirement of the broadcast is about broadcast(M, N), which is no size at all for 2 and 3.
   open(R"(rlx.graph @main(%x: tensor<?x4xf32, #rlx.dims<[N, 4]>>, %y: tensor<?xf32, #rlx.dims<[M]>>)
