@@ -1,8 +1,7 @@
-//===- Cancel.cpp - steps that change nothing, views that cancel ----------===//
+//===- Cancel.cpp - views that cancel, across several ops -----------------===//
 //
-// A float identity is taken only where it holds for every input, -0, infinities
-// and NaN included: x * 1, x / 1, x - 0 and x + (-0) do; x + 0 turns -0 into 0 and
-// x * 0 loses NaN, so both stay.
+// What one op and its operands show (x * 1, a reshape of a reshape) the folders of
+// the dialect drop; these patterns look further.
 //
 //===----------------------------------------------------------------------===//
 #include "Patterns.h"
@@ -11,9 +10,6 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
-#include "llvm/ADT/TypeSwitch.h"
-
-#include <cmath>
 
 using mlir::RankedTensorType;
 using mlir::Value;
@@ -41,140 +37,21 @@ std::optional<llvm::APInt> splatInt(Value value) {
 
 namespace {
 
-bool isFloat(Value value, double expected) {
-  std::optional<double> found = splatFloat(value);
-  return found && *found == expected && std::signbit(*found) == std::signbit(expected);
-}
-
-bool isInt(Value value, int64_t expected) {
+/// Is `value` this number everywhere?
+bool isSplat(Value value, int64_t expected) {
+  if (std::optional<double> number = splatFloat(value))
+    return *number == static_cast<double>(expected);
   std::optional<llvm::APInt> found = splatInt(value);
   return found && found->getBitWidth() > 1 && *found == llvm::APInt(found->getBitWidth(), expected, true);
 }
-
-bool isAllOnes(Value value) {
-  std::optional<llvm::APInt> found = splatInt(value);
-  return found && found->isAllOnes();
-}
-
-bool isZero(Value value) {
-  std::optional<llvm::APInt> found = splatInt(value);
-  return found && found->isZero();
-}
-
-/// Does `rhs` leave `op`'s lhs as it is, bit for bit?
-bool isRightIdentity(mlir::Operation *op, Value rhs) {
-  return llvm::TypeSwitch<mlir::Operation *, bool>(op)
-      .Case<ir::AddOp>([&](auto) { return isFloat(rhs, -0.0) || isZero(rhs); })
-      .Case<ir::SubOp>([&](auto) { return isFloat(rhs, 0.0) || isZero(rhs); })
-      .Case<ir::MulOp, ir::DivOp>([&](auto) { return isFloat(rhs, 1.0) || isInt(rhs, 1); })
-      .Case<ir::PowOp>([&](auto) { return isFloat(rhs, 1.0) || isInt(rhs, 1); })
-      .Case<ir::AndOp>([&](auto) { return isAllOnes(rhs); })
-      .Case<ir::OrOp, ir::XorOp, ir::ShlOp, ir::ShrOp>([&](auto) { return isZero(rhs); })
-      .Default([](auto) { return false; });
-}
-
-/// x * 1 and its like, when the constant does not change the shape either.
-struct DropIdentity : mlir::RewritePattern {
-  explicit DropIdentity(mlir::MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
-  llvm::LogicalResult matchAndRewrite(mlir::Operation *op, mlir::PatternRewriter &rewriter) const override {
-    if (op->getNumOperands() != 2 || op->getNumResults() != 1)
-      return mlir::failure();
-    bool commutes = llvm::isa<ir::AddOp, ir::MulOp, ir::AndOp, ir::OrOp, ir::XorOp>(op);
-    for (unsigned kept : {0u, 1u}) {
-      if (kept == 1 && !commutes)
-        break;
-      if (op->getOperand(kept).getType() == op->getResult(0).getType() &&
-          isRightIdentity(op, op->getOperand(1 - kept))) {
-        rewriter.replaceOp(op, op->getOperand(kept));
-        return mlir::success();
-      }
-    }
-    return mlir::failure();
-  }
-};
 
 /// pow(x, 2) as x * x: one rounding, and no pow.
 struct SquareByProduct : mlir::OpRewritePattern<ir::PowOp> {
   using OpRewritePattern::OpRewritePattern;
   llvm::LogicalResult matchAndRewrite(ir::PowOp op, mlir::PatternRewriter &rewriter) const override {
-    if (op.getLhs().getType() != op.getType() || !(isFloat(op.getRhs(), 2.0) || isInt(op.getRhs(), 2)))
+    if (op.getLhs().getType() != op.getType() || !isSplat(op.getRhs(), 2))
       return mlir::failure();
     rewriter.replaceOpWithNewOp<ir::MulOp>(op, op.getType(), op.getLhs(), op.getLhs());
-    return mlir::success();
-  }
-};
-
-/// neg(neg(x)), not(not(x)).
-template <typename Op> struct DropTwice : mlir::OpRewritePattern<Op> {
-  using mlir::OpRewritePattern<Op>::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().template getDefiningOp<Op>();
-    if (!inner)
-      return mlir::failure();
-    rewriter.replaceOp(op, inner.getInput());
-    return mlir::success();
-  }
-};
-
-/// select of two equal values, or by a constant.
-struct DropSelect : mlir::OpRewritePattern<ir::SelectOp> {
-  using OpRewritePattern::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(ir::SelectOp op, mlir::PatternRewriter &rewriter) const override {
-    Value chosen;
-    if (op.getOnTrue() == op.getOnFalse())
-      chosen = op.getOnTrue();
-    else if (isAllOnes(op.getCondition()))
-      chosen = op.getOnTrue();
-    else if (isZero(op.getCondition()))
-      chosen = op.getOnFalse();
-    if (!chosen || chosen.getType() != op.getType())
-      return mlir::failure();
-    rewriter.replaceOp(op, chosen);
-    return mlir::success();
-  }
-};
-
-/// A view that gives its operand back.
-template <typename View> struct DropSameType : mlir::OpRewritePattern<View> {
-  using mlir::OpRewritePattern<View>::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(View op, mlir::PatternRewriter &rewriter) const override {
-    if (op.getInput().getType() != op.getType())
-      return mlir::failure();
-    rewriter.replaceOp(op, op.getInput());
-    return mlir::success();
-  }
-};
-
-/// reshape(reshape(x)) and broadcast_to(broadcast_to(x)): the last one says it all.
-template <typename View> struct SkipInner : mlir::OpRewritePattern<View> {
-  using mlir::OpRewritePattern<View>::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(View op, mlir::PatternRewriter &rewriter) const override {
-    auto inner = op.getInput().template getDefiningOp<View>();
-    if (!inner)
-      return mlir::failure();
-    rewriter.modifyOpInPlace(op, [&] { op.getInputMutable().assign(inner.getInput()); });
-    return mlir::success();
-  }
-};
-
-struct ComposeTransposes : mlir::OpRewritePattern<ir::TransposeOp> {
-  using OpRewritePattern::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(ir::TransposeOp op, mlir::PatternRewriter &rewriter) const override {
-    llvm::ArrayRef<int64_t> outer = op.getPermutation();
-    bool isIdentity = true;
-    for (auto [index, axis] : llvm::enumerate(outer))
-      isIdentity &= axis == static_cast<int64_t>(index);
-    if (isIdentity && op.getInput().getType() == op.getType()) {
-      rewriter.replaceOp(op, op.getInput());
-      return mlir::success();
-    }
-    auto inner = op.getInput().getDefiningOp<ir::TransposeOp>();
-    if (!inner)
-      return mlir::failure();
-    llvm::SmallVector<int64_t> composed;
-    for (int64_t axis : outer)
-      composed.push_back(inner.getPermutation()[axis]);
-    rewriter.replaceOpWithNewOp<ir::TransposeOp>(op, op.getType(), inner.getInput(), composed);
     return mlir::success();
   }
 };
@@ -223,16 +100,6 @@ struct TransposeThroughReshapes : mlir::OpRewritePattern<ir::ReshapeOp> {
     if (moved != *result)
       return mlir::failure();
     rewriter.replaceOpWithNewOp<ir::TransposeOp>(op, op.getType(), merge.getInput(), permutation);
-    return mlir::success();
-  }
-};
-
-struct DropSingleConcat : mlir::OpRewritePattern<ir::ConcatOp> {
-  using OpRewritePattern::OpRewritePattern;
-  llvm::LogicalResult matchAndRewrite(ir::ConcatOp op, mlir::PatternRewriter &rewriter) const override {
-    if (op.getInputs().size() != 1 || op.getInputs().front().getType() != op.getType())
-      return mlir::failure();
-    rewriter.replaceOp(op, op.getInputs().front());
     return mlir::success();
   }
 };
@@ -293,10 +160,7 @@ private:
 } // namespace
 
 void addCancelPatterns(mlir::RewritePatternSet &patterns) {
-  patterns.add<DropIdentity, SquareByProduct, DropTwice<ir::NegOp>, DropTwice<ir::NotOp>, DropSelect,
-               DropSameType<ir::ReshapeOp>, DropSameType<ir::BroadcastToOp>, DropSameType<ir::ConvertOp>,
-               SkipInner<ir::ReshapeOp>, SkipInner<ir::BroadcastToOp>, ComposeTransposes, TransposeThroughReshapes,
-               DropSingleConcat, ReadBeforeBroadcast>(patterns.getContext());
+  patterns.add<SquareByProduct, TransposeThroughReshapes, ReadBeforeBroadcast>(patterns.getContext());
 }
 
 } // namespace rlx::transforms

@@ -16,7 +16,7 @@ void addActivationPatterns(mlir::RewritePatternSet &patterns);
 void addNormPatterns(mlir::RewritePatternSet &patterns);
 /// Weights kept in int8 behind matmul, gather and transpose (KeepQuantized.cpp).
 void addQuantizedPatterns(mlir::RewritePatternSet &patterns);
-/// Steps that change nothing, and views that cancel (Cancel.cpp).
+/// Squares, and views that cancel (Cancel.cpp).
 void addCancelPatterns(mlir::RewritePatternSet &patterns);
 
 /// The one value of a float constant whose elements are all equal, widened.

@@ -518,3 +518,37 @@ rlx.graph @issue_int8_matmul_f16(%x: tensor<2x1024xf16>) -> tensor<2x4xf16> {
   %2 = rlx.matmul %x, %1 : tensor<2x1024xf16>, tensor<1024x4xf16> -> tensor<2x4xf16>
   rlx.output %2 : tensor<2x4xf16>
 }
+
+// -----
+
+// Equal types are no equal sizes while dims are unknown: a [2, 3] may become a [3, 2], a 1 be repeated.
+// CHECK-LABEL: rlx.graph @issue_unknown_dims
+// CHECK: %[[R:.*]] = rlx.reshape
+// CHECK: %[[B:.*]] = rlx.broadcast_to
+// CHECK: %[[S:.*]] = rlx.select
+// CHECK: rlx.output %[[R]], %[[B]], %[[S]]
+rlx.graph @issue_unknown_dims(%x: tensor<?x?xf32>, %c: tensor<?x?xi1>) -> (tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x?xf32>) {
+  %0 = rlx.reshape %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  %1 = rlx.broadcast_to %x : tensor<?x?xf32> -> tensor<?x?xf32>
+  %2 = rlx.select %c, %x, %x : tensor<?x?xi1>, tensor<?x?xf32>, tensor<?x?xf32> -> tensor<?x?xf32>
+  rlx.output %0, %1, %2 : tensor<?x?xf32>, tensor<?x?xf32>, tensor<?x?xf32>
+}
+
+// -----
+
+// Integer operations that keep every bit.
+// CHECK-LABEL: rlx.graph @exact_integers
+// CHECK: rlx.output %arg0, %arg0, %arg0, %arg0, %arg0, %arg1
+rlx.graph @exact_integers(%x: tensor<4xi32>, %b: tensor<4xi1>) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi1>) {
+  %zero = rlx.constant dense<0> : tensor<i32>
+  %one = rlx.constant dense<1> : tensor<i32>
+  %ones = rlx.constant dense<-1> : tensor<i32>
+  %true = rlx.constant dense<true> : tensor<i1>
+  %0 = rlx.and %ones, %x : tensor<i32>, tensor<4xi32> -> tensor<4xi32>
+  %1 = rlx.or %x, %zero : tensor<4xi32>, tensor<i32> -> tensor<4xi32>
+  %2 = rlx.xor %zero, %x : tensor<i32>, tensor<4xi32> -> tensor<4xi32>
+  %3 = rlx.shl %x, %zero : tensor<4xi32>, tensor<i32> -> tensor<4xi32>
+  %4 = rlx.pow %x, %one : tensor<4xi32>, tensor<i32> -> tensor<4xi32>
+  %5 = rlx.and %b, %true : tensor<4xi1>, tensor<i1> -> tensor<4xi1>
+  rlx.output %0, %1, %2, %3, %4, %5 : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi1>
+}

@@ -211,6 +211,12 @@ static bool isSplatOf(Attribute constant, double value) {
   return false;
 }
 
+/// A constant operand with every bit set.
+static bool isAllOnes(Attribute constant) {
+  auto integers = dyn_cast_or_null<DenseIntElementsAttr>(constant);
+  return integers && integers.isSplat() && integers.getSplatValue<APInt>().isAllOnes();
+}
+
 /// The operand that the result equals bit for bit, whatever the others hold.
 static Value neutralOperand(Operation *op, Opcode opcode, ArrayRef<Attribute> constants) {
   Value lhs = op->getOperand(0);
@@ -225,11 +231,19 @@ static Value neutralOperand(Operation *op, Opcode opcode, ArrayRef<Attribute> co
   }
   case Opcode::Sub: return rhsIs(0.0) ? lhs : Value();
   case Opcode::Mul: return rhsIs(1.0) ? lhs : lhsIs(1.0) ? op->getOperand(1) : Value();
-  case Opcode::Div: return rhsIs(1.0) ? lhs : Value();
+  case Opcode::Div:
+  case Opcode::Pow: return rhsIs(1.0) ? lhs : Value();
   case Opcode::Max:
-  case Opcode::Min:
+  case Opcode::Min: return lhs == op->getOperand(1) ? lhs : Value();
   case Opcode::And:
-  case Opcode::Or: return lhs == op->getOperand(1) ? lhs : Value();
+    return lhs == op->getOperand(1) || isAllOnes(constants[1]) ? lhs
+           : isAllOnes(constants[0])                           ? op->getOperand(1)
+                                                               : Value();
+  case Opcode::Or:
+    return lhs == op->getOperand(1) || rhsIs(0.0) ? lhs : lhsIs(0.0) ? op->getOperand(1) : Value();
+  case Opcode::Xor: return rhsIs(0.0) ? lhs : lhsIs(0.0) ? op->getOperand(1) : Value();
+  case Opcode::ShiftLeft:
+  case Opcode::ShiftRight: return rhsIs(0.0) ? lhs : Value();
   case Opcode::Select: {
     if (op->getOperand(1) == op->getOperand(2))
       return op->getOperand(1);
