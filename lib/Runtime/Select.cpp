@@ -192,7 +192,7 @@ Result<StepOperand> StepReader::direct(const data::AccessT &access, std::span<co
   return operand(access, extents, isOutput);
 }
 
-Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents,
+Status StepReader::reach(uint32_t buffer, int64_t &offset, std::span<const int64_t> extents,
                          std::span<const int64_t> strides, std::span<const StepIndexOperand> indices, bool isOutput) {
   if (plan.buffers[buffer]->layout != data::PackedLayout::Strided)
     return malformed("a packed weight is read as if it were plain");
@@ -218,10 +218,9 @@ Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_
       fits &= extend(index.extent - 1, index.axisStride);
   }
   if (empty) {
-    // Nothing is touched, but the pointer itself must be one of the buffer's.
-    if (offset < 0 || offset > elements)
-      return malformed("an empty operand begins at element " + std::to_string(offset) + " of " +
-                       std::to_string(elements));
+    // Nothing is touched, but the pointer itself must be one of the buffer's. A slice of nothing may well begin
+    // outside of it.
+    offset = 0;
     return Status::ok();
   }
   if (!fits || low < 0 || high >= elements)
@@ -231,8 +230,8 @@ Status StepReader::reach(uint32_t buffer, int64_t offset, std::span<const int64_
   return Status::ok();
 }
 
-Status StepReader::window(const StepOperand &operand, std::span<const int64_t> extents,
-                          std::span<const int64_t> strides, bool isOutput) {
+Status StepReader::window(StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+                          bool isOutput) {
   if (operand.kind == AccessKind::Iota) {
     int64_t low = operand.offset, high = operand.offset;
     for (size_t i = 0; i != extents.size(); ++i) {
@@ -245,7 +244,7 @@ Status StepReader::window(const StepOperand &operand, std::span<const int64_t> e
   }
   if (Status status = reach(operand.buffer, operand.offset, extents, strides, operand.indices, isOutput); !status)
     return status;
-  for (const StepIndexOperand &index : operand.indices)
+  for (StepIndexOperand &index : operand.indices)
     if (Status status = reach(index.buffer, index.offset, extents, index.strides, {}, false); !status)
       return status;
   return Status::ok();

@@ -89,9 +89,9 @@ public:
 
   /// Checks that everything the operand can reach over a nest of these extents
   /// lies in its buffers (strides as long as extents), and remembers it.
-  Status window(const StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
+  Status window(StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
                 bool isOutput);
-  Status window(const StepOperand &operand, std::span<const int64_t> extents, bool isOutput) {
+  Status window(StepOperand &operand, std::span<const int64_t> extents, bool isOutput) {
     return window(operand, extents, operand.strides, isOutput);
   }
   /// After all windows: outputs overlap no input.
@@ -112,7 +112,7 @@ private:
   std::span<const BufferInstance> buffers;
   std::vector<Touched> touched;
 
-  Status reach(uint32_t buffer, int64_t offset, std::span<const int64_t> extents, std::span<const int64_t> strides,
+  Status reach(uint32_t buffer, int64_t &offset, std::span<const int64_t> extents, std::span<const int64_t> strides,
                std::span<const StepIndexOperand> indices, bool isOutput);
 };
 

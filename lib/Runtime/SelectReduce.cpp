@@ -50,8 +50,9 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
     return status.takeError();
   if (step.epilogue_result >= 2 + step.epilogue.size())
     return reader.malformed("the result of its epilogue is no value");
-  if (step.outputs.size() != 1 || step.inputs.empty())
-    return reader.malformed("a reduction has inputs and one output");
+  // No input is fine: the elements of a filled tensor are constants of the program.
+  if (step.outputs.size() != 1)
+    return reader.malformed("a reduction has one output");
   if (step.reduce < data::ReduceKind::MIN || step.reduce > data::ReduceKind::MAX || !elementBytes(step.accumulator))
     return reader.malformed("it reduces in an unknown way");
   if (step.reduced > step.iteration.size())

@@ -980,18 +980,23 @@ std::string describeFailure(const DimPredicate &predicate, const Binding &bindin
   };
   switch (predicate.kind) {
   case P::Equal:
-    text = number ? left + ", not " + std::to_string(*b) : left + " but " + right;
+    text = number                       ? left + ", not " + std::to_string(*b)
+           : predicate.lhs.isConstant() ? right + ", not " + std::to_string(*a)
+                                        : left + " but " + right;
     break;
   case P::NotEqual:
     text = number ? left : left + " and so is " + predicate.rhs.str();
     break;
   case P::LessEqual:
-    text = number ? against("more than")
-                  : left + " but at most " + predicate.rhs.str() + " = " + std::to_string(*b) + " is allowed";
+    // "1 <= N" reads better from the side that varies.
+    text = predicate.lhs.isConstant() ? right + ", less than " + std::to_string(*a)
+           : number ? against("more than")
+                    : left + " but at most " + predicate.rhs.str() + " = " + std::to_string(*b) + " is allowed";
     break;
   case P::Less:
-    text = number ? left + ", not less than " + std::to_string(*b)
-                  : left + " but less than " + predicate.rhs.str() + " = " + std::to_string(*b) + " is needed";
+    text = predicate.lhs.isConstant() ? right + ", not more than " + std::to_string(*a)
+           : number ? left + ", not less than " + std::to_string(*b)
+                    : left + " but less than " + predicate.rhs.str() + " = " + std::to_string(*b) + " is needed";
     break;
   case P::Divisible:
     text = left + ", not a multiple of " +

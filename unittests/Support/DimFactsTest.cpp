@@ -620,9 +620,13 @@ TEST(SizeAccessor, DescribeFailure) {
   EXPECT_EQ(describeFailure(predicate("H % 32 == 0"), b), "H is 33, not a multiple of 32");
   EXPECT_EQ(describeFailure(predicate("N == M"), b), "N is 3 but M is 5");
   EXPECT_EQ(describeFailure(predicate("N == 4"), b), "N is 3, not 4");
+  EXPECT_EQ(describeFailure({DimPredicate::Kind::Equal, DimExpr(4), DimExpr::symbol("N")}, b), "N is 3, not 4");
   EXPECT_EQ(describeFailure(predicate("2*N == 7"), b), "2*N is 6, not 7 (N=3)");
   EXPECT_EQ(describeFailure(predicate("M <= N"), b), "M is 5 but at most N = 3 is allowed");
   EXPECT_EQ(describeFailure(predicate("M < N"), b), "M is 5 but less than N = 3 is needed");
+  EXPECT_EQ(describeFailure(predicate("7 <= N"), b), "N is 3, less than 7");
+  EXPECT_EQ(describeFailure(predicate("7 <= M*N"), {{"M", 5}, {"N", 0}}), "M*N is 0, less than 7 (M=5, N=0)");
+  EXPECT_EQ(describeFailure(predicate("3 < N"), b), "N is 3, not more than 3");
   EXPECT_EQ(describeFailure(predicate("N != 3"), b), "N is 3");
   EXPECT_EQ(describeFailure(predicate("Q == 3"), b), "'Q == 3' does not hold");
 }
