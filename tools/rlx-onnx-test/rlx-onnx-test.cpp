@@ -217,11 +217,11 @@ int main(int argc, char **argv) {
   app.add_option("--rtol", flags.tolerance.relative, "Relative tolerance, unless meta.json says otherwise")
       ->type_name("X")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(checkTolerance);
   app.add_option("--atol", flags.tolerance.absolute, "Absolute tolerance, unless meta.json says otherwise")
       ->type_name("X")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(checkTolerance);
   app.add_flag("--dynamic", flags.dynamic, "Declare every dim of every input as a named dim of its own");
   app.add_flag("-v,--verbose", flags.verbose, "Print a line for folders that pass, too");
   app.footer("A meta.json beside the model may give atol (used as rtol too) and must_fail, the numbers of data sets\n"

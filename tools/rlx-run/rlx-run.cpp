@@ -57,7 +57,8 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->allow_extra_args(false);
   app.add_option("--random", flags.randomSeed,
                  "Make the inputs that no file gives: floats in [-1, 1), integers in [0, --random-max)")
-      ->type_name("SEED");
+      ->type_name("SEED")
+      ->check(checkSeed);
   app.add_option("--random-max", flags.randomMax, "Limit of random integers")
       ->type_name("N")
       ->capture_default_str()
@@ -69,24 +70,29 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->type_name("NAME=FILE.npy|pb")
       ->allow_extra_args(false);
   app.add_option("--weights", flags.weights, "The .safetensors file of a .mlir model, when it is not beside it")
-      ->type_name("FILE");
-  app.add_option("--seed", flags.seed, "Seed of random ops in the model (default 42)")->type_name("SEED");
+      ->type_name("FILE")
+      ->check(checkPath);
+  app.add_option("--seed", flags.seed, "Seed of random ops in the model (default 42)")
+      ->type_name("SEED")
+      ->check(checkSeed);
   app.add_option("--expect", flags.expect,
                  "Compare with the outputs in this folder: N.npy, output_N.pb, NAME.npy or NAME.pb; with several runs "
                  "DIR/0, DIR/1, ... A difference gives exit code 1")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(checkPath);
   app.add_option("--rtol", flags.tolerance.relative, "Relative tolerance of --expect")
       ->type_name("X")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(checkTolerance);
   app.add_option("--atol", flags.tolerance.absolute, "Absolute tolerance of --expect")
       ->type_name("X")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(checkTolerance);
   app.add_option(
          "--output-dir", flags.outputFolder,
          "Write the outputs as 0.npy, 1.npy, ... in the graph's order; with several runs into DIR/0, DIR/1, ...")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(checkPath);
   app.add_option("--repeat", flags.repeat, "Run each data set N times")
       ->type_name("N")
       ->capture_default_str()
@@ -95,7 +101,9 @@ void declareFlags(CLI::App &app, Flags &flags) {
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   app.add_flag("--stats", flags.stats, "Print what was compiled, instantiated and hit, by binding");
   app.add_flag("--explain", flags.explain, "Say after each run that missed why it missed");
-  app.add_option("--dump-dir", flags.dumpFolder, "Write the IR after each stage into this folder")->type_name("DIR");
+  app.add_option("--dump-dir", flags.dumpFolder, "Write the IR after each stage into this folder")
+      ->type_name("DIR")
+      ->check(checkPath);
   app.add_option("--until", flags.until, "Stop after this stage and run nothing")
       ->type_name("STAGE")
       ->check(CLI::IsMember(compiler::stageNames()));
@@ -386,6 +394,21 @@ Result<std::vector<DataSet>> collectInputs(const Flags &flags, const Model &mode
   return sets;
 }
 
+/// A param is set by its elements; a file says their shape too. Sizes with a name are checked by the runs.
+Status checkParamShape(const Model &model, const std::string &name, const Tensor &tensor) {
+  std::optional<size_t> position = model.findParam(name);
+  if (!position)
+    return Status::ok(); // setting it will say so
+  const std::vector<DimExpr> &shape = model.paramShapes()[*position];
+  bool fits = std::ranges::equal(
+      shape, tensor.shape(), [](const DimExpr &dim, int64_t size) { return dim.constant().value_or(size) == size; });
+  if (fits)
+    return Status::ok();
+  return Error{ErrorCode::InvalidArgument,
+               fmt::format("param '{}' has shape [{}], the file has {}", name,
+                           fmt::join(model.signature().params[*position]->shape, ","), shapeString(tensor.shape()))};
+}
+
 Status setParams(const Flags &flags, Executable &executable) {
   std::vector<std::string> names = namesOf(executable.model()->signature().params);
   for (const std::string &text : flags.params) {
@@ -395,6 +418,8 @@ Status setParams(const Flags &flags, Executable &executable) {
     Result<Tensor> tensor = readTensor(pair->second);
     if (!tensor)
       return tensor.takeError();
+    if (Status status = checkParamShape(*executable.model(), pair->first, *tensor); !status)
+      return Error{status.error().code, fmt::format("--param {}: {}", text, status.error().message)};
     auto *data = static_cast<const std::byte *>(tensor->data());
     if (Status status = executable.setParamTyped(pair->first, {data, tensor->bytes()}, tensor->type()); !status)
       return Error{status.error().code, fmt::format("--param {}: {}", text, status.error().message)};

@@ -5,6 +5,9 @@
 #include "rlx/Support/Result.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -32,6 +35,27 @@ inline std::optional<int> parseFlags(CLI::App &app, int argc, char **argv) {
   }
   return std::nullopt;
 }
+
+//===--- checks of a flag's text: an empty answer, or what is wrong with it -===//
+
+/// A tolerance is a finite number, 0 or more. (CLI11's own range check lets NaN through, which nothing exceeds.)
+inline std::string checkTolerance(const std::string &text) {
+  double value = -1;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool good = failure == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= 0;
+  return good ? "" : "'" + text + "' is no finite number from 0 up";
+}
+
+/// A seed has 64 bits. (CLI11 wraps what is negative and cuts what is too large.)
+inline std::string checkSeed(const std::string &text) {
+  uint64_t value = 0;
+  auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  bool good = failure == std::errc() && end == text.data() + text.size();
+  return good ? "" : "'" + text + "' is no whole number from 0 to 18446744073709551615";
+}
+
+/// An empty name is a mistake (a shell variable that is not set), not a flag left out.
+inline std::string checkPath(const std::string &text) { return text.empty() ? "an empty name" : ""; }
 
 /// Runs what is left of `main`. Out of memory, or an exception of a library that
 /// throws, is one line as any other error.
