@@ -177,7 +177,10 @@ std::vector<Row> table() {
   add({"mean_of_integers", {i32({2, 2}, {1, 2, -1, -2})}, reduce("mean", "1"), i32({2}, {1, -1})});
   // Neither the sum nor the count fits the type.
   add({"issue_mean_of_many_i8", {i8({300}, std::vector<int8_t>(300, 100))}, reduce("mean", "0"), i8({}, {100})});
-  add({"issue_mean_of_many_u8", {u8({2, 256}, std::vector<uint8_t>(512, 200))}, reduce("mean", "1"), u8({2}, {200, 200})});
+  add({"issue_mean_of_many_u8",
+       {u8({2, 256}, std::vector<uint8_t>(512, 200))},
+       reduce("mean", "1"),
+       u8({2}, {200, 200})});
 
   //===--- 50: integer division ----------------------------------------------===//
 
