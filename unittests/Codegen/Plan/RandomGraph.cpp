@@ -1,6 +1,7 @@
 //===- RandomGraph.cpp - graphs that nobody would write -------------------===//
 #include "RandomGraph.h"
 
+#include "rlx/Dialect/RLX/IR/ElementData.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
 
 #include "mlir/IR/Builders.h"
@@ -48,7 +49,10 @@ constexpr double kSizeBound = 8;
 
 class Generator {
 public:
-  Generator(MLIRContext &context, uint64_t seed) : context(context), builder(&context), random(seed * 7919 + 13) {}
+  Generator(MLIRContext &context, uint64_t seed) : context(context), builder(&context), random(seed * 7919 + 13) {
+    const Type types[] = {builder.getF32Type(), builder.getF64Type(), builder.getF16Type(), builder.getBF16Type()};
+    element = types[seed % 6 < 3 ? 0 : seed % 6 - 2];
+  }
   RandomGraph run();
 
 private:
@@ -65,7 +69,7 @@ private:
   Type typeOf(ArrayRef<DimExpr> dims, Type element = {}) {
     ir::TensorShape shape;
     shape.dims.assign(dims.begin(), dims.end());
-    shape.elementType = element ? element : builder.getF32Type();
+    shape.elementType = element ? element : this->element;
     return ir::makeType(&context, shape);
   }
   /// One of the values so far, the latest ones more often.
@@ -73,6 +77,7 @@ private:
     size_t count = items.size();
     return items[random.chance(60) && count > 4 ? count - 1 - random.below(4) : random.below(count)];
   }
+  bool narrow() const { return element.getIntOrFloatBitWidth() == 16; }
   std::optional<Item> pickWithRank(size_t least, size_t most = 99) {
     for (int i = 0; i < 12; ++i)
       if (Item item = pick(); rankOf(item.value) >= least && rankOf(item.value) <= most)
@@ -83,7 +88,7 @@ private:
     if (!value || rankOf(value) > 5)
       return;
     // Nothing grows without end.
-    if (bound > 64) {
+    if (bound > (narrow() ? 4 : 64)) {
       value = ir::TanhOp::create(builder, location(), value.getType(), value);
       bound = 1;
       exact = false;
@@ -109,8 +114,9 @@ private:
       constraints.push_back(ir::ConstraintAttr::get(&context, predicate, message));
   }
   Value scalar(double value) {
-    auto type = RankedTensorType::get({}, builder.getF32Type());
-    return ir::ConstantOp::create(builder, location(), DenseElementsAttr::get(type, static_cast<float>(value)));
+    auto type = RankedTensorType::get({}, element);
+    return ir::ConstantOp::create(builder, location(),
+                                  DenseElementsAttr::get(type, Attribute(FloatAttr::get(element, value))));
   }
   Value weight(ArrayRef<int64_t> shape);
 
@@ -132,6 +138,8 @@ private:
   void broadcast();
   void positions();
   void sizes();
+  void integers();
+  void scatter();
   void finish();
 
   MLIRContext &context;
@@ -142,22 +150,26 @@ private:
   std::vector<Item> items;
   std::vector<Value> indices; ///< i64 inputs
   SmallVector<Attribute> constraints;
+  Type element;
   double scale = 1;
   unsigned nodes = 0, rows_ = 0;
 };
 
 Value Generator::weight(ArrayRef<int64_t> shape) {
-  auto values = std::make_shared<std::vector<float>>();
+  // Eighths: exact in every float type.
+  SmallVector<Attribute> values;
   int64_t count = 1;
   for (int64_t size : shape)
     count *= size;
   for (int64_t i = 0; i < count; ++i)
-    values->push_back((static_cast<int64_t>(random.below(17)) - 8) / 8.0f);
+    values.push_back(FloatAttr::get(element, (static_cast<int64_t>(random.below(17)) - 8) / 8.0));
+  auto type = RankedTensorType::get(shape, element);
+  auto bytes = std::make_shared<std::vector<uint8_t>>(ir::bytesOf(DenseElementsAttr::get(type, values)));
   std::string row = "w" + std::to_string(rows_++);
-  WeightRow entry{data::ElementType::F32, {shape.begin(), shape.end()}, std::as_bytes(std::span(*values)), values};
+  WeightRow entry{made.type, {shape.begin(), shape.end()}, std::as_bytes(std::span(*bytes)), bytes};
   if (!made.weights->add(row, std::move(entry)))
     return {};
-  return ir::WeightOp::create(builder, location(), RankedTensorType::get(shape, builder.getF32Type()), row);
+  return ir::WeightOp::create(builder, location(), type, row);
 }
 
 void Generator::inputs() {
@@ -436,6 +448,8 @@ void Generator::reduce() {
   const ir::ReduceKind kinds[] = {ir::ReduceKind::Sum, ir::ReduceKind::Mean, ir::ReduceKind::Max, ir::ReduceKind::Min};
   ir::ReduceKind kind = kinds[random.below(4)];
   double bound = x.bound;
+  if (x.bound <= 1 && random.chance(20))
+    kind = ir::ReduceKind::Prod;
   if (kind == ir::ReduceKind::Sum)
     bound *= std::pow(kSizeBound, axes.size());
   add(make<ir::ReduceOp>(kind, x.value, axes, random.chance(50)), bound, false);
@@ -529,7 +543,7 @@ void Generator::positions() {
     startStep = {name(), DimExpr(-1)};
   Value iota = ir::IotaOp::create(builder, location(), typeOf(dims, builder.getI64Type()),
                                   ir::DimsAttr::get(&context, startStep), random.below(rank));
-  add(ir::ConvertOp::create(builder, location(), iota, builder.getF32Type()), kSizeBound, true);
+  add(ir::ConvertOp::create(builder, location(), iota, element), kSizeBound, true);
 }
 
 void Generator::sizes() {
@@ -539,7 +553,68 @@ void Generator::sizes() {
   Value list = ir::DimValuesOp::create(builder, location(),
                                        typeOf({DimExpr(static_cast<int64_t>(values.size()))}, builder.getI64Type()),
                                        ir::DimsAttr::get(&context, values));
-  add(ir::ConvertOp::create(builder, location(), list, builder.getF32Type()), kSizeBound, true);
+  add(ir::ConvertOp::create(builder, location(), list, element), kSizeBound, true);
+}
+
+/// Exact values as integers, something done to them, and back.
+void Generator::integers() {
+  Item x = pick();
+  if (!x.exact || x.bound > 32)
+    return;
+  const Type types[] = {builder.getI32Type(), builder.getIntegerType(8), builder.getIntegerType(16),
+                        builder.getI64Type(), builder.getIntegerType(8, /*isSigned=*/false)};
+  Type type = types[random.below(5)];
+  auto scalarType = RankedTensorType::get({}, type);
+  Value three = ir::ConstantOp::create(builder, location(),
+                                       DenseElementsAttr::get(scalarType, APInt(type.getIntOrFloatBitWidth(), 3)));
+  Value whole = ir::ConvertOp::create(builder, location(), make<ir::MulOp>(x.value, scalar(8)), type);
+  switch (random.below(6)) {
+  case 0:
+    whole = make<ir::DivOp>(whole, three);
+    break;
+  case 1:
+    whole = make<ir::ModOp>(whole, three);
+    break;
+  case 2:
+    whole = make<ir::RemOp>(whole, three);
+    break;
+  case 3:
+    whole = make<ir::MinOp>(whole, three);
+    break;
+  case 4:
+    if (rankOf(whole) > 0)
+      whole = make<ir::ReduceOp>(random.chance(50) ? ir::ReduceKind::Max : ir::ReduceKind::Min,
+                                 make<ir::MinOp>(whole, three), ArrayRef<int64_t>{0}, true);
+    break;
+  default:
+    whole = make<ir::MaxOp>(whole, three);
+  }
+  // The extremes of an empty reduction have no exact place in a narrow float.
+  whole = make<ir::MaxOp>(make<ir::MinOp>(whole, three), make<ir::NegOp>(three));
+  Value divided = make<ir::MulOp>(ir::ConvertOp::create(builder, location(), whole, element), scalar(0.125));
+  add(divided, 32, type.isUnsignedInteger() ? false : true);
+}
+
+void Generator::scatter() {
+  std::optional<Item> x = pickWithRank(1, 3);
+  if (!x)
+    return;
+  const ir::Combine combines[] = {ir::Combine::Assign, ir::Combine::Add, ir::Combine::Max};
+  ir::Combine combine = combines[random.below(3)];
+  SmallVector<DimExpr> dims = shapeOf(x->value).dims;
+  Value index = random.pick(indices);
+  DimExpr count = shapeOf(index).dims[0];
+  // Index tuples of one: rows of the data.
+  Value tuples = makeTyped<ir::ReshapeOp>(typeOf({count, DimExpr(1)}, builder.getI64Type()), index);
+  SmallVector<DimExpr> updateDims(dims);
+  updateDims[0] = count;
+  Value updates = makeTyped<ir::BroadcastToOp>(typeOf(updateDims), scalar(0.25));
+  double bound = combine == ir::Combine::Add ? x->bound + kSizeBound : std::max(x->bound, 1.0);
+  if (dims.size() == 1 && random.chance(50))
+    return add(make<ir::ScatterElementsOp>(x->value, index, updates, uint64_t(0), combine), bound, x->exact);
+  if (random.chance(50))
+    return add(make<ir::GatherNDOp>(x->value, tuples, uint64_t(0)), x->bound, x->exact);
+  add(make<ir::ScatterNDOp>(x->value, tuples, updates, combine), bound, x->exact);
 }
 
 void Generator::step() {
@@ -548,11 +623,12 @@ void Generator::step() {
     unsigned weight;
     Maker maker;
   };
-  static const Choice choices[] = {
-      {16, &Generator::unary},    {22, &Generator::binary},   {6, &Generator::choice},    {8, &Generator::matmul},
-      {8, &Generator::transpose}, {10, &Generator::reshape},  {8, &Generator::slice},     {6, &Generator::concat},
-      {8, &Generator::reduce},    {8, &Generator::rows},      {4, &Generator::gather},    {3, &Generator::pad},
-      {3, &Generator::cumsum},    {5, &Generator::broadcast}, {3, &Generator::positions}, {2, &Generator::sizes}};
+  static const Choice choices[] = {{16, &Generator::unary}, {22, &Generator::binary},   {6, &Generator::choice},
+                                   {8, &Generator::matmul}, {8, &Generator::transpose}, {10, &Generator::reshape},
+                                   {8, &Generator::slice},  {6, &Generator::concat},    {8, &Generator::reduce},
+                                   {8, &Generator::rows},   {4, &Generator::gather},    {3, &Generator::pad},
+                                   {3, &Generator::cumsum}, {5, &Generator::broadcast}, {3, &Generator::positions},
+                                   {2, &Generator::sizes},  {4, &Generator::integers},  {4, &Generator::scatter}};
   unsigned total = 0;
   for (const Choice &choice : choices)
     total += choice.weight;
@@ -599,10 +675,12 @@ RandomGraph Generator::run() {
   // Combinations that are no graph are tried and dropped.
   ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
   made.weights = std::make_shared<WeightTable>();
+  made.type = *ir::toElementType(element);
   made.module = ModuleOp::create(builder.getUnknownLoc());
   builder.setInsertionPointToEnd(made.module->getBody());
   inputs();
-  size_t count = items.size() + 6 + random.below(14);
+  // Rounding adds up: narrow types get short graphs.
+  size_t count = items.size() + (narrow() ? 2 + random.below(3) : 6 + random.below(14));
   for (int i = 0; i < 80 && items.size() < count; ++i)
     step();
   finish();

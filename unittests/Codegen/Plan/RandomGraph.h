@@ -37,6 +37,7 @@ struct RandomGraph {
   /// Largest value that some element may have, as far as ranges of ops tell, for inputs in [-1, 1] and sizes up to
   /// 8: what an error is measured against.
   double scale = 1;
+  data::ElementType type = data::ElementType::F32; ///< of everything but indices
 
   std::string text();
 };

@@ -1,6 +1,7 @@
 //===- Reference.cpp - a graph computed one op at a time ------------------===//
 #include "Reference.h"
 
+#include "rlx/Dialect/RLX/IR/ElementData.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -173,14 +174,24 @@ void Evaluator::evaluate(Operation *op) {
       .Case([&](ir::WeightOp weight) {
         const WeightRow *row = weights.find(weight.getRow().str());
         ASSERT_NE(row, nullptr);
-        auto values = reinterpret_cast<const float *>(row->bytes.data());
-        set(op, [&](const Index &at) { return values[flat(row->shape, at)]; });
+        auto bytes = reinterpret_cast<const uint8_t *>(row->bytes.data());
+        DenseElementsAttr values = ir::elementsFromBytes(cast<RankedTensorType>(weight.getType()),
+                                                         ArrayRef<uint8_t>(bytes, row->bytes.size()));
+        ASSERT_TRUE(values);
+        std::vector<double> list;
+        for (const APFloat &value : values.getValues<APFloat>()) {
+          APFloat wide = value;
+          bool inexact;
+          wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &inexact);
+          list.push_back(wide.convertToDouble());
+        }
+        set(op, [&](const Index &at) { return list[flat(row->shape, at)]; });
       })
       .Case([&](ir::ConstantOp constant) {
         auto dense = cast<DenseElementsAttr>(constant.getValue());
         ASSERT_TRUE(dense.isSplat());
         bool isFloat = isa<FloatType>(dense.getElementType());
-        double value = isFloat ? dense.getSplatValue<APFloat>().convertToDouble()
+        double value = isFloat ? cast<FloatAttr>(dense.getSplatValue<Attribute>()).getValueAsDouble()
                                : static_cast<double>(dense.getSplatValue<APInt>().getSExtValue());
         set(op, [&](const Index &) { return value; });
       })
@@ -192,7 +203,23 @@ void Evaluator::evaluate(Operation *op) {
       .Case([&](ir::ExpOp) { unary(op, [](double x) { return std::exp(x); }); })
       .Case([&](ir::ErfOp) { unary(op, [](double x) { return std::erf(x); }); })
       .Case([&](ir::GeluOp) { unary(op, [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }); })
-      .Case([&](ir::ConvertOp) { unary(op, [](double x) { return x; }); }) // small integers to f32
+      .Case([&](ir::ConvertOp convert) {
+        // Small values: only what lies between integers, or below 0 where there is nothing, is lost.
+        Type type = cast<RankedTensorType>(convert.getType()).getElementType();
+        const Values x = in(op, 0);
+        set(op, [&](const Index &at) {
+          double value = broadcastAt(x, at);
+          if (isa<FloatType>(type))
+            return value;
+          double low = type.isUnsignedInteger() ? 0 : -128, high = type.isUnsignedInteger() ? 255 : 127;
+          if (type.getIntOrFloatBitWidth() == 8)
+            value = std::clamp(value, low, high);
+          return std::isnan(value) ? 0 : std::trunc(value);
+        });
+      })
+      .Case([&](ir::DivOp) { binary(op, [](double a, double b) { return std::trunc(a / b); }); }) // integers only
+      .Case([&](ir::ModOp) { binary(op, [](double a, double b) { return a - b * std::floor(a / b); }); })
+      .Case([&](ir::RemOp) { binary(op, [](double a, double b) { return std::fmod(a, b); }); })
       .Case([&](ir::AddOp) { binary(op, [](double a, double b) { return a + b; }); })
       .Case([&](ir::SubOp) { binary(op, [](double a, double b) { return a - b; }); })
       .Case([&](ir::MulOp) { binary(op, [](double a, double b) { return a * b; }); })
@@ -303,9 +330,10 @@ void Evaluator::evaluate(Operation *op) {
       .Case([&](ir::ReduceOp reduce) {
         const Values x = in(op, 0);
         Index kept = x.shape, axes(reduce.getAxes().begin(), reduce.getAxes().end());
-        double empty = reduce.getKind() == ir::ReduceKind::Max   ? -INFINITY
-                       : reduce.getKind() == ir::ReduceKind::Min ? INFINITY
-                                                                 : 0;
+        double empty = reduce.getKind() == ir::ReduceKind::Max    ? -INFINITY
+                       : reduce.getKind() == ir::ReduceKind::Min  ? INFINITY
+                       : reduce.getKind() == ir::ReduceKind::Prod ? 1
+                                                                  : 0;
         int64_t count = 1;
         for (int64_t axis : axes) {
           kept[axis] = 1;
@@ -329,7 +357,8 @@ void Evaluator::evaluate(Operation *op) {
             total += value;
             break;
           case ir::ReduceKind::Prod:
-            ADD_FAILURE() << "not generated";
+            total *= value;
+            break;
           }
         });
         if (reduce.getKind() == ir::ReduceKind::Mean)
@@ -377,6 +406,29 @@ void Evaluator::evaluate(Operation *op) {
           from[gather.getAxis()] = lookup(index.data[flat(index.shape, at)], x.shape[gather.getAxis()]);
           return outOfRange ? NAN : x.data[flat(x.shape, from)];
         });
+      })
+      .Case([&](ir::GatherNDOp gather) {
+        const Values x = in(op, 0), index = in(op, 1); // tuples of one, no batch
+        set(op, [&](const Index &at) {
+          Index from = at;
+          from[0] = lookup(index.data[at[0]], x.shape[0]);
+          return outOfRange ? NAN : x.data[flat(x.shape, from)];
+        });
+      })
+      .Case<ir::ScatterElementsOp, ir::ScatterNDOp>([&](auto scatter) { // along axis 0, tuples of one
+        Values x = in(op, 0);
+        const Values index = in(op, 1), updates = in(op, 2);
+        forEach(updates.shape, [&](const Index &at) {
+          Index to = at;
+          to[0] = lookup(index.data[at[0]], x.shape[0]);
+          if (outOfRange)
+            return;
+          double &there = x.data[flat(x.shape, to)], value = updates.data[flat(updates.shape, at)];
+          there = scatter.getCombine() == ir::Combine::Assign ? value
+                  : scatter.getCombine() == ir::Combine::Add  ? there + value
+                                                              : maxOf(there, value);
+        });
+        known[op->getResult(0)] = std::move(x);
       })
       .Case([&](ir::IotaOp iota) {
         Index startStep = sizes(iota.getStartStep().getDims());

@@ -21,6 +21,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -125,36 +126,82 @@ void check(const Model &model, TemplateTree &tree, std::span<const int64_t> size
   EXPECT_EQ(tree.lookup(sizes).plan, plan);
 }
 
+uint64_t bitsOf(double value, data::ElementType type) {
+  switch (type) {
+  case data::ElementType::F64:
+    return std::bit_cast<uint64_t>(value);
+  case data::ElementType::I64:
+    return static_cast<uint64_t>(static_cast<int64_t>(value));
+  case data::ElementType::F32:
+    return std::bit_cast<uint32_t>(static_cast<float>(value));
+  case data::ElementType::F16:
+    return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
+  default: // bf16: the upper half, exact for what is used here
+    return std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16;
+  }
+}
+
+double valueOf(const Tensor &tensor, size_t i) {
+  uint64_t bits = 0;
+  size_t bytes = elementSize(tensor.type());
+  std::memcpy(&bits, static_cast<const std::byte *>(tensor.data()) + i * bytes, bytes);
+  switch (tensor.type()) {
+  case data::ElementType::F64:
+    return std::bit_cast<double>(bits);
+  case data::ElementType::F32:
+    return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  case data::ElementType::F16:
+    return std::bit_cast<_Float16>(static_cast<uint16_t>(bits));
+  default:
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+}
+
+/// What an element may be off, as a part of the largest value there can be.
+double tolerance(data::ElementType type) {
+  switch (type) {
+  case data::ElementType::F64:
+    return 1e-12;
+  case data::ElementType::F32:
+    return 3e-5;
+  case data::ElementType::F16:
+    return 5e-3;
+  default:
+    return 4e-2;
+  }
+}
+
 /// Inputs for a graph: eighths in [-1, 1], indices 0 or -1.
 struct Inputs {
   std::vector<Values> values;
-  std::vector<std::vector<float>> floats;
-  std::vector<std::vector<int64_t>> integers;
+  std::vector<std::vector<std::byte>> bytes;
   std::vector<NamedTensor> tensors;
 };
 
 Inputs makeInputs(const Model &model, const Binding &binding, Random &random) {
   Inputs inputs;
-  for (const auto &shape : model.inputShapes()) {
+  for (size_t i = 0; i < model.inputShapes().size(); ++i) {
     Values values;
     int64_t count = 1;
-    for (const DimExpr &dim : shape) {
+    for (const DimExpr &dim : model.inputShapes()[i]) {
       values.shape.push_back(*dim.evaluate(binding));
       count *= values.shape.back();
     }
-    bool isFloat = model.signature().inputs[inputs.values.size()]->type == data::ElementType::F32;
-    for (int64_t i = 0; i < count; ++i)
-      values.data.push_back(isFloat ? (static_cast<int64_t>(random.below(17)) - 8) / 8.0 : -double(random.below(2)));
-    inputs.floats.emplace_back(values.data.begin(), values.data.end());
-    inputs.integers.emplace_back(values.data.begin(), values.data.end());
+    data::ElementType type = model.signature().inputs[i]->type;
+    std::vector<std::byte> bytes(count * elementSize(type));
+    for (int64_t k = 0; k < count; ++k) {
+      values.data.push_back(isFloatType(type) ? (static_cast<int64_t>(random.below(17)) - 8) / 8.0
+                                              : -double(random.below(2)));
+      uint64_t bits = bitsOf(values.data.back(), type);
+      std::memcpy(bytes.data() + k * elementSize(type), &bits, elementSize(type));
+    }
     inputs.values.push_back(std::move(values));
+    inputs.bytes.push_back(std::move(bytes));
   }
   for (size_t i = 0; i < inputs.values.size(); ++i) {
     const data::TensorSpecT &spec = *model.signature().inputs[i];
-    bool isFloat = spec.type == data::ElementType::F32;
-    const void *data = isFloat ? static_cast<const void *>(inputs.floats[i].data()) : inputs.integers[i].data();
     inputs.tensors.push_back(
-        {spec.name, {spec.type, inputs.values[i].shape, data, inputs.values[i].data.size() * (isFloat ? 4 : 8)}});
+        {spec.name, {spec.type, inputs.values[i].shape, inputs.bytes[i].data(), inputs.bytes[i].size()}});
   }
   return inputs;
 }
@@ -254,15 +301,14 @@ TEST(RandomGraphs, NumbersAreThoseOfThePlainGraph) {
       for (size_t o = 0; o < outputs->size(); ++o) {
         SCOPED_TRACE("output " + std::to_string(o));
         EXPECT_EQ((*outputs)[o].shape(), (*expected)[o].shape);
-        std::span<const float> got = (*outputs)[o].as<const float>();
-        ASSERT_EQ(got.size(), (*expected)[o].data.size());
-        for (size_t k = 0; k < got.size(); ++k) {
-          double want = (*expected)[o].data[k];
+        ASSERT_EQ(static_cast<size_t>((*outputs)[o].elements()), (*expected)[o].data.size());
+        for (size_t k = 0; k < (*expected)[o].data.size(); ++k) {
+          double got = valueOf((*outputs)[o], k), want = (*expected)[o].data[k];
           if (std::isfinite(want))
-            ASSERT_NEAR(got[k], want, 3e-5 * graph.scale) << "element " << k;
+            ASSERT_NEAR(got, want, tolerance(graph.type) * graph.scale) << "element " << k;
           else
-            ASSERT_TRUE(std::isnan(want) ? std::isnan(got[k]) : got[k] == want)
-                << "element " << k << ": " << got[k] << ", not " << want;
+            ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == want)
+                << "element " << k << ": " << got << ", not " << want;
         }
       }
       compared += outputs->size();
