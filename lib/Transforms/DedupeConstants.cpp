@@ -1,7 +1,6 @@
 //===- DedupeConstants.cpp - one copy of equal constants ------------------===//
 #include "rlx/Transforms/Passes.h"
 
-#include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -15,19 +14,9 @@ namespace rlx::transforms {
 
 namespace {
 
-/// What two sources must share to be one. Dense attributes are uniqued by element type, shape and bytes, so equal
-/// pointers are equal bytes; blobs are not, so their bytes are part of the key.
-struct SourceKey {
-  const void *kind, *value, *type;
-  llvm::ArrayRef<char> bytes;
-
-  friend bool operator<(const SourceKey &a, const SourceKey &b) {
-    auto order = [](const SourceKey &key) {
-      return std::tuple(key.kind, key.value, key.type, llvm::StringRef(key.bytes.data(), key.bytes.size()));
-    };
-    return order(a) < order(b);
-  }
-};
+/// What two sources must share to be one: op, value and type. Attributes are uniqued (dense ones by element type, shape
+/// and bytes), so equal pointers are equal values.
+using SourceKey = std::tuple<const void *, const void *, const void *>;
 
 struct DedupeConstants : impl::DedupeConstantsBase<DedupeConstants> {
   void runOnOperation() override {
@@ -61,15 +50,12 @@ struct DedupeConstants : impl::DedupeConstantsBase<DedupeConstants> {
     const void *type = op->getResult(0).getType().getAsOpaquePointer();
     if (auto constant = llvm::dyn_cast<ir::ConstantOp>(op)) {
       mlir::ElementsAttr value = constant.getValue();
-      if (auto resource = llvm::dyn_cast<mlir::DenseResourceElementsAttr>(value))
-        if (mlir::AsmResourceBlob *blob = resource.getRawHandle().getBlob())
-          return SourceKey{kind, resource.getType().getAsOpaquePointer(), type, blob->getData()};
-      return SourceKey{kind, value.getAsOpaquePointer(), type, {}};
+      return SourceKey{kind, value.getAsOpaquePointer(), type};
     }
     if (auto weight = llvm::dyn_cast<ir::WeightOp>(op))
-      return SourceKey{kind, weight.getRowAttr().getAsOpaquePointer(), type, {}};
+      return SourceKey{kind, weight.getRowAttr().getAsOpaquePointer(), type};
     if (auto param = llvm::dyn_cast<ir::ParamOp>(op))
-      return SourceKey{kind, param.getNameAttr().getAsOpaquePointer(), type, {}};
+      return SourceKey{kind, param.getNameAttr().getAsOpaquePointer(), type};
     return std::nullopt;
   }
 };
