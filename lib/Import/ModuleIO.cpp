@@ -4,6 +4,7 @@
 #include "Onnx/Proto.h"
 
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
+#include "rlx/Support/Files.h"
 
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/Diagnostics.h"
@@ -25,38 +26,28 @@ static std::string folderOf(const std::string &path) {
   return parent.empty() ? "." : parent.str();
 }
 
-/// Writes text beside the target under a name of its own, and renames.
-static Status writeText(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> print) {
-  auto failed = [&](const std::string &why) { return Error{ErrorCode::Io, "cannot write '" + path + "': " + why}; };
-  int descriptor = -1;
-  llvm::SmallString<256> temporary;
-  if (std::error_code code = llvm::sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary))
-    return failed(code.message());
-  std::error_code problem;
-  {
-    llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-    print(stream);
-    stream.flush();
-    problem = stream.error();
-    stream.clear_error(); // an unread error would end the process
-  }
-  // createUniqueFile lets nobody else read the file.
-  if (!problem)
-    problem =
-        llvm::sys::fs::setPermissions(temporary, static_cast<llvm::sys::fs::perms>(0666 & ~llvm::sys::fs::getUmask()));
-  if (!problem)
-    problem = llvm::sys::fs::rename(temporary, path);
-  if (problem) {
-    llvm::sys::fs::remove(temporary);
-    return failed(problem.message());
-  }
+static Status writeText(const std::string &path, const std::string &text) {
+  Result<AtomicFile> file = AtomicFile::create(path);
+  if (!file)
+    return file.takeError();
+  Status status = file->write(std::as_bytes(std::span(text)));
+  return status ? file->commit() : status;
+}
+
+/// What is there already must be a file: a rename would replace a device or a pipe.
+static Status checkReplaceable(const std::string &path) {
+  llvm::sys::fs::file_status status;
+  if (!llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status) && !llvm::sys::fs::is_regular_file(status))
+    return Error{ErrorCode::Io, "cannot write '" + path + "': not a regular file"};
   return Status::ok();
 }
 
 Status rlx::writeModule(mlir::ModuleOp module, const WeightTable &weights, const std::string &path,
                         const std::string &weightsFile) {
-  if (path.empty() || llvm::sys::path::filename(path).empty() || llvm::sys::fs::is_directory(path))
+  if (path.empty() || llvm::sys::path::filename(path).empty())
     return Error{ErrorCode::Io, "cannot write '" + path + "': not a file name"};
+  if (Status status = checkReplaceable(path); !status)
+    return status;
   std::string file = weightsFile;
   std::string stored;
   if (weights.rows().empty()) {
@@ -69,6 +60,8 @@ Status rlx::writeModule(mlir::ModuleOp module, const WeightTable &weights, const
     }
     if (file == path)
       return Error{ErrorCode::InvalidArgument, "the weights cannot go to '" + path + "' too"};
+    if (Status status = checkReplaceable(file); !status)
+      return status;
     // In the module's own folder by name alone, so that the pair can be moved.
     llvm::StringRef folder = llvm::sys::path::parent_path(file);
     llvm::SmallString<256> absolute(file);
@@ -88,10 +81,12 @@ Status rlx::writeModule(mlir::ModuleOp module, const WeightTable &weights, const
   if (status) {
     mlir::OpPrintingFlags flags;
     flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
-    status = writeText(path, [&](llvm::raw_ostream &os) {
-      module->print(os, flags);
-      os << '\n';
-    });
+    // The weights are not in it, so that the text is small.
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    module->print(os, flags);
+    os << '\n';
+    status = writeText(path, text);
     if (!status && !file.empty() && !existed)
       llvm::sys::fs::remove(file);
   }
@@ -149,9 +144,9 @@ static Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::parseSourceFile<mlir::ModuleOp>(sources, mlir::ParserConfig(&context));
   if (!module)
-    return Error{ErrorCode::InvalidModel,
-                 path + ": " + (firstError.empty() ? std::string("not a module in the rlx dialect")
-                                                   : onnx_import::printable(firstError))};
+    return Error{ErrorCode::InvalidModel, path + ": " +
+                                              (firstError.empty() ? std::string("not a module in the rlx dialect")
+                                                                  : onnx_import::printable(firstError))};
   return module;
 }
 
@@ -186,7 +181,7 @@ Result<OpenedModule> rlx::readMlir(mlir::MLIRContext &context, std::string_view 
 
 Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string &path,
                                    const std::string &weightsFile) {
-  Result<onnx_import::MappedFile> file = onnx_import::mapFile(path);
+  Result<MappedFile> file = mapFile(path);
   if (!file)
     return file.takeError();
   llvm::StringRef text(reinterpret_cast<const char *>(file->bytes.data()), file->bytes.size());

@@ -5,7 +5,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 
 #include "onnx/onnx_pb.h"
@@ -128,20 +127,6 @@ std::string rlx::onnx_import::printable(std::string text) {
   return result;
 }
 
-Result<MappedFile> rlx::onnx_import::mapFile(const std::string &path) {
-  llvm::sys::fs::file_status status;
-  if (std::error_code code = llvm::sys::fs::status(path, status))
-    return Error{ErrorCode::Io, "cannot open '" + path + "': " + code.message()};
-  if (!llvm::sys::fs::is_regular_file(status))
-    return Error{ErrorCode::Io, "cannot open '" + path + "': not a regular file"};
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return Error{ErrorCode::Io, "cannot open '" + path + "': " + buffer.getError().message()};
-  std::shared_ptr<llvm::MemoryBuffer> owner = std::move(*buffer);
-  auto bytes = std::as_bytes(std::span<const char>(owner->getBufferStart(), owner->getBufferSize()));
-  return MappedFile{std::move(owner), bytes};
-}
-
 /// Bytes of our own, for what must be converted or aligned.
 static std::span<std::byte> allocate(TensorData &tensor, size_t size) {
   // 8-byte units, so that every element type is aligned.
@@ -260,7 +245,7 @@ Result<TensorData> TensorReader::read(const ::onnx::TensorProto &tensor) {
   return result;
 }
 
-Result<TensorReader::Mapping> TensorReader::openExternal(const std::string &location) {
+Result<MappedFile> TensorReader::openExternal(const std::string &location) {
   if (auto found = files.find(location); found != files.end())
     return found->second;
   if (folder.empty())
@@ -285,7 +270,7 @@ Result<TensorReader::Mapping> TensorReader::openExternal(const std::string &loca
   Result<MappedFile> mapped = mapFile(std::string(realPath));
   if (!mapped)
     return mapped.takeError();
-  return files.emplace(location, Mapping{mapped->owner, mapped->bytes}).first->second;
+  return files.emplace(location, std::move(*mapped)).first->second;
 }
 
 Result<TensorData> TensorReader::readExternal(const ::onnx::TensorProto &tensor, TensorData result, uint64_t expected) {
@@ -307,7 +292,7 @@ Result<TensorData> TensorReader::readExternal(const ::onnx::TensorProto &tensor,
         length = number;
     } // checksum and keys of later versions change nothing about where the bytes lie
   }
-  Result<Mapping> mapping = openExternal(location);
+  Result<MappedFile> mapping = openExternal(location);
   if (!mapping) {
     Error error = mapping.takeError();
     error.message = name + ": " + error.message;

@@ -8,6 +8,7 @@
 #define RLX_LIB_IMPORT_ONNX_PROTO_H
 
 #include "rlx/Data/Plan_generated.h"
+#include "rlx/Support/Files.h"
 #include "rlx/Support/Result.h"
 
 #include <cstddef>
@@ -61,28 +62,17 @@ public:
   Result<TensorData> read(const ::onnx::TensorProto &tensor);
 
 private:
-  struct Mapping {
-    std::shared_ptr<const void> owner;
-    std::span<const std::byte> bytes;
-  };
-  Result<Mapping> openExternal(const std::string &location);
+  Result<MappedFile> openExternal(const std::string &location);
   Result<TensorData> readExternal(const ::onnx::TensorProto &tensor, TensorData result, uint64_t expected);
 
   std::shared_ptr<::onnx::ModelProto> model;
   std::string folder;
-  std::map<std::string, Mapping> files;
+  std::map<std::string, MappedFile> files;
 };
 
 /// Names come from files: control characters are written as \xNN, so that a
 /// message stays one line.
 std::string printable(std::string text);
-
-/// A file's bytes, mapped. Errors: Io; a folder, pipe or device is refused.
-struct MappedFile {
-  std::shared_ptr<const void> owner;
-  std::span<const std::byte> bytes;
-};
-Result<MappedFile> mapFile(const std::string &path);
 
 } // namespace rlx::onnx_import
 
