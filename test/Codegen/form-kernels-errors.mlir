@@ -44,3 +44,16 @@ rlx.graph @division(%x: tensor<0xf32, #rlx.dims<[N]>>, %y: tensor<3xf32, #rlx.di
   %0 = rlx.iota [0, 1] axis 0 : tensor<?xi64, #rlx.dims<[floordiv(M, N)]>>
   rlx.output %x : tensor<0xf32, #rlx.dims<[N]>>
 }
+
+// -----
+
+// A kernel that a file holds is not put into another.
+rlx.graph @issue_kernels_already(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{the graph has kernels already}}
+  %0 = rlx.kernel loops(%x) {
+  ^bb0(%a: tensor<4xf32>):
+    %1 = rlx.exp %a : tensor<4xf32> -> tensor<4xf32>
+    rlx.yield %1 : tensor<4xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  rlx.output %0 : tensor<4xf32>
+}

@@ -635,12 +635,32 @@ Status PlanEmitter::emitMatmul(ir::KernelOp kernel, Value yielded, RegionContext
   return Status::ok();
 }
 
+/// Is the op that a kernel of this family is built around where it must be?
+bool hasHeart(ir::KernelOp kernel, Operation *root) {
+  switch (kernel.getFamily()) {
+  case ir::KernelFamily::Loops:
+    return true;
+  case ir::KernelFamily::Reduce:
+    return isa<ir::ReduceOp>(root);
+  case ir::KernelFamily::Rows:
+    return isa<ir::SoftmaxOp, ir::LogSoftmaxOp, ir::LayerNormOp, ir::RmsNormOp>(root);
+  case ir::KernelFamily::Scan:
+    return isa<ir::CumSumOp>(root);
+  case ir::KernelFamily::Matmul:
+    return llvm::hasSingleElement(kernel.getBody().getOps<ir::MatmulOp>());
+  }
+  return false;
+}
+
 Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
   Operation *yield = kernel.getBody().front().getTerminator();
   Value yielded = yield->getOperand(0);
   Operation *root = yielded.getDefiningOp();
   if (!root)
     return unsupported(kernel, "a kernel that computes nothing");
+  if (!hasHeart(kernel, root))
+    return unsupported(root, "not what a kernel of family '" +
+                                 ir::stringifyKernelFamily(kernel.getFamily()).str() + "' is built around");
 
   node = nodeName(root);
   std::vector<std::string> risky;

@@ -456,6 +456,10 @@ struct FormKernels : impl::FormKernelsBase<FormKernels> {
         graph.emitError() << "dim '" << dim.getName() << "' has no size: run rlx-bind-dims first";
         return signalPassFailure();
       }
+    for (auto kernel : graph.getBody().getOps<ir::KernelOp>()) {
+      kernel.emitError() << nodeName(kernel) << ": the graph has kernels already; rlx-form-kernels makes all of them";
+      return signalPassFailure();
+    }
     // Earlier questions come first in the trail: ask them again of fresh facts.
     SizeAccessor sizes(declaredFacts(graph), binding);
     Status status = askFirstQuestions(graph, sizes);
