@@ -642,6 +642,44 @@ TEST(Cases, Case32_OneSpecializationABinding) {
   EXPECT_EQ(held[1].binding.at("N"), 2);
 }
 
+TEST(Cases, Case34_ManyLengths) {
+  ExecutableOptions options;
+  options.cacheEntries = 8;
+  std::string type = typeOf({"N", "3"});
+  Loaded loaded(graphText({"N"}, {{"x", type}}, {{"y", type}}, "%y = rlx.softmax %x axis 1 : $x -> $y"), nullptr,
+                options);
+  const float third = 1.0f / 3;
+  for (int64_t n = 0; n != 200; ++n)
+    EXPECT_EQ(valuesOf<float>(loaded.outputs({f32({n, 3}, Floats(static_cast<size_t>(n) * 3, 1))})[0]),
+              Floats(static_cast<size_t>(n) * 3, third));
+  EXPECT_EQ(loaded->stats().entries, 8u);
+  EXPECT_EQ(loaded->stats().evictions, 192u);
+  EXPECT_LE(loaded->stats().templatesMade, 2u);
+  EXPECT_LE(loaded->stats().kernelsCompiled, 4u);
+}
+
+TEST(Cases, Case35_ManyThreads) {
+  std::string type = typeOf({"N", "5"});
+  std::string graph = graphText({"N"}, {{"x", type}}, {{"y", type}},
+                                "%e = rlx.abs %x : $x -> $x\n%y = rlx.cumsum %e axis 0 : $x -> $y");
+  for (bool same : {true, false}) {
+    Loaded loaded(graph);
+    std::atomic<int> wrong = 0;
+    std::vector<std::thread> threads;
+    for (int64_t i = 0; i != 32; ++i)
+      threads.emplace_back([&, n = same ? 9 : i + 1] {
+        auto y = loaded.run({f32({n, 5}, Floats(static_cast<size_t>(n) * 5, -1))});
+        if (!y || (*y)[0].shape() != Shape{n, 5} || valuesOf<float>((*y)[0]).back() != static_cast<float>(n))
+          ++wrong;
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(loaded->stats().misses, same ? 1u : 32u);
+    EXPECT_LE(loaded->stats().templatesMade, same ? 1u : 2u);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Folding
 //===----------------------------------------------------------------------===//
@@ -650,6 +688,19 @@ TEST(Cases, Case32_OneSpecializationABinding) {
 float folded(const std::string &body) {
   auto y = Loaded(graphText({}, {}, {{"y", "tensor<f32>"}}, body)).outputs({});
   return y[0].elements() == 1 ? valuesOf<float>(y[0])[0] : -1;
+}
+
+TEST(Cases, Case37_ScaledWeight) {
+  Loaded loaded(graphText({"B"}, {{"x", typeOf({"B", "2"})}}, {{"y", typeOf({"B", "2"})}},
+                          "%w = rlx.weight \"w\" : tensor<2x2xf32>\n%s = rlx.param \"s\" : tensor<2xf32>\n"
+                          "%p = rlx.mul %w, %s : tensor<2x2xf32>, tensor<2xf32> -> tensor<2x2xf32>\n"
+                          "%y = rlx.matmul %x, %p : $x, tensor<2x2xf32> -> $y"),
+                weightsOf({{"w", f32({2, 2}, {1, 2, 3, 4})}}));
+  ASSERT_GOOD(loaded->setParam("s", Floats{1, 10}));
+  EXPECT_VALUES(loaded.outputs({f32({1, 2}, {1, 1})})[0], ({1, 2}), {4, 60});
+  ASSERT_GOOD(loaded->setParam("s", Floats{2, -1}));
+  EXPECT_VALUES(loaded.outputs({f32({1, 2}, {1, 1})})[0], ({1, 2}), {8, -6});
+  EXPECT_VALUES(loaded.outputs({f32({2, 2}, {1, 1, 0, 2})})[0], ({2, 2}), {8, -6, 12, -8});
 }
 
 TEST(Cases, Case38_Folding) {
