@@ -10,6 +10,7 @@
 #include "mlir/IR/MLIRContext.h"
 
 #include <cstdio>
+#include <filesystem>
 
 using namespace rlx;
 using namespace rlx::tools;
@@ -41,6 +42,11 @@ int main(int argc, char **argv) {
     return fail(app, "no model is given (see --help)");
   if (output.empty())
     return fail(app, "no output file is given: -o FILE (see --help)");
+  // Keeps the model itself, and whatever else is there, from being replaced by mistake.
+  if (!output.ends_with(".mlir"))
+    return fail(app, "-o " + output + ": the output's name ends in .mlir");
+  if (std::error_code failure; !weights.empty() && std::filesystem::equivalent(input, weights, failure))
+    return fail(app, "--weights " + weights + ": this is the model");
 
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   ImportOptions options;
