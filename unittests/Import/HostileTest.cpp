@@ -213,4 +213,32 @@ TEST(Hostile, DeepBranches) {
   importAny(modelBytes(input("x", f32, {"1"}) + "initializer { name: 'flag' data_type: 9 int32_data: 1 } " + inner));
 }
 
+// Found by trying to break the tools: each of these ran with an input ignored, or had a message without the node.
+TEST(Hostile, IssueMessagesNameTheNode) {
+  std::string x = input("x", f32, {"B", "4"});
+  EXPECT_EQ(Import(x + node("n", "Relu", {"x", "x"}, {"y"}) + output("y")).error(),
+            "node 'n': Relu: input number 1 ('x') is not supported");
+
+  std::string doubled = x;
+  for (int i = 0; i < 64; ++i)
+    doubled += node("n" + std::to_string(i), "Concat", std::vector<std::string>(2, i ? "t" + std::to_string(i) : "x"),
+                    {"t" + std::to_string(i + 1)}, intAttr("axis", 0));
+  EXPECT_EQ(Import(doubled + output("t64")).error(),
+            "node 'n62': Concat: a size of result 't63' is too large a number, "
+            "or an expression of too many names");
+
+  EXPECT_EQ(Import(x + ints("s", {0}, true) + ints("e", {int64_t(1) << 62}, true) + ints("d", {1}, true) +
+                   node("n", "Range", {"s", "e", "d"}, {"y"}) + output("y"))
+                .error(),
+            "node 'n': 'rlx.iota' op a tensor's size overflows: 'tensor<4611686018427387904xi64>'");
+
+  EXPECT_EQ(Import(input("i", i64, {"B"}) + ints("d", {-2}, true) + ints("v", {0, 1}) +
+                   node("n", "OneHot", {"i", "d", "v"}, {"y"}) + output("y"))
+                .error(),
+            "node 'n': OneHot: depth is not negative, but 0 <= -2 is false");
+
+  EXPECT_EQ(Import(x + node("n", "BatchNormalization", {"x", "x", "x", "x", "x"}, {"y"}) + output("y")).error(),
+            "node 'n': BatchNormalization: a parameter per channel has rank 2, not 1");
+}
+
 } // namespace

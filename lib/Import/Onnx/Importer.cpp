@@ -41,7 +41,10 @@ void Importer::report(ErrorCode code, const std::string &node, const std::string
   auto [found, added] = problemIndex.try_emplace({static_cast<int>(code), reason}, problems.size());
   if (added)
     problems.push_back({code, reason, {}});
-  problems[found->second].nodes.push_back(node);
+  std::vector<std::string> &nodes = problems[found->second].nodes;
+  // A node with several inputs may say the same of each.
+  if (nodes.empty() || nodes.back() != node)
+    nodes.push_back(node);
 }
 
 Error Importer::problemsAsError() const {
@@ -389,9 +392,13 @@ void Importer::finishGraph(ArrayRef<Value> outputs) {
 
 Result<ImportedModel> Importer::run() {
   context.loadDialect<ir::RLXDialect>();
+  bool verifying = false;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
-    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && diagnostics.size() < maxProblems)
-      diagnostics.push_back(diagnostic.str());
+    if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && diagnostics.size() < maxProblems) {
+      // While importing, the node at work is named by who takes the diagnostic.
+      auto node = llvm::dyn_cast<mlir::NameLoc>(diagnostic.getLocation());
+      diagnostics.push_back((verifying && node ? "node '" + node.getName().str() + "': " : "") + diagnostic.str());
+    }
     return mlir::success();
   });
 
@@ -419,6 +426,7 @@ Result<ImportedModel> Importer::run() {
   if (Status status = fillWeights(); !status)
     return status.takeError();
 
+  verifying = true;
   if (mlir::failed(mlir::verify(*result.module)))
     return Error{ErrorCode::InvalidModel, takeDiagnostics()};
   result.weights = std::move(weights);
@@ -505,8 +513,10 @@ void Importer::importNode(const ::onnx::NodeProto &node, Scope &scope) {
   } else {
     Node handled(*this, scope, node, name, static_cast<int>(opsetOf(scope, "")));
     entry->handler(handled);
-    if (!handled.failed())
+    if (!handled.failed()) {
+      handled.checkInputs();
       handled.checkAttrs();
+    }
     for (size_t i = 0, e = node.output_size(); i < e; ++i) {
       const std::string &output = node.output(static_cast<int>(i));
       if (output.empty())
@@ -525,6 +535,10 @@ void Importer::importNode(const ::onnx::NodeProto &node, Scope &scope) {
           fixed.push_back(size);
       if (type.getRank() > maxRank || !elementCount(fixed)) {
         handled.invalid("result '" + output + "' is too large");
+        scope.values[output] = Value();
+      } else if (llvm::any_of(ir::getShape(type).dims, [](const DimExpr &dim) { return dim.isOverflow(); })) {
+        handled.unsupported("a size of result '" + output +
+                            "' is too large a number, or an expression of too many names");
         scope.values[output] = Value();
       }
     }

@@ -28,6 +28,7 @@ size_t Node::numInputs() const { return node.input_size(); }
 size_t Node::numOutputs() const { return node.output_size(); }
 
 bool Node::has(size_t i) const {
+  asked = std::max(asked, i + 1);
   if (i >= numInputs() || node.input(static_cast<int>(i)).empty())
     return false;
   for (const Scope *at = &scope; at; at = at->parent)
@@ -119,6 +120,12 @@ const ::onnx::TensorProto *Node::attrTensor(StringRef name) {
 const ::onnx::GraphProto *Node::attrGraph(StringRef name) {
   const ::onnx::AttributeProto *found = attribute(name, ::onnx::AttributeProto::GRAPH);
   return found && found->has_g() ? &found->g() : nullptr;
+}
+
+void Node::checkInputs() {
+  for (size_t i = asked; i < numInputs(); ++i)
+    if (has(i))
+      unsupported("input number " + Twine(i) + " ('" + node.input(static_cast<int>(i)) + "') is not supported");
 }
 
 void Node::checkAttrs() {

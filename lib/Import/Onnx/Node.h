@@ -69,6 +69,8 @@ public:
   const ::onnx::GraphProto *attrGraph(StringRef name);
   /// Says that an attribute makes no difference here.
   void ignoreAttr(StringRef name) { read.insert(name); }
+  /// Reports inputs that no call above asked for.
+  void checkInputs();
   /// Reports attributes that no call above asked for.
   void checkAttrs();
 
@@ -188,6 +190,8 @@ private:
   int version;
   bool failure = false;
   llvm::StringSet<> read;
+  /// Inputs below this number have been asked for.
+  mutable size_t asked = 0;
 };
 
 template <typename OpTy, typename... Args> Value Node::make(Args &&...args) {

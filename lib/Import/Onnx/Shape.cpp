@@ -162,6 +162,8 @@ static void oneHotOp(Node &n) {
     return;
   if (depth->size() != 1 || n.rank(values) != 1)
     return (void)n.invalid("depth or values has the wrong shape");
+  if (!n.require(Kind::LessEqual, DimExpr(0), depth->front(), "depth is not negative"))
+    return;
   int64_t rank = n.rank(indices);
   std::optional<int64_t> axis = n.axis(n.attrInt("axis", -1), rank + 1);
   if (!axis)
