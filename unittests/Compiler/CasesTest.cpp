@@ -752,4 +752,36 @@ TEST(Cases, OnlyTheAskedOutputsAreComputed) {
   EXPECT_FALSE(static_cast<bool>(loaded->runReadOutputs(inputs, beyond)));
 }
 
+//===----------------------------------------------------------------------===//
+// Modules in memory
+//===----------------------------------------------------------------------===//
+
+TEST(LoadModule, Errors) {
+  std::string graph = graphText({}, {}, {{"w", "tensor<2xf32>"}}, "%w = rlx.weight \"w\" : $w");
+  EXPECT_THAT(loadError(graph), HasSubstr("'w'"));
+  auto other = compiler::loadModule(graph, weightsOf({{"w", f32({3}, {1, 2, 3})}}));
+  ASSERT_FALSE(static_cast<bool>(other));
+  EXPECT_EQ(other.error().code, ErrorCode::InvalidModel);
+  EXPECT_THAT(loadError("rlx.graph @main("), HasSubstr("module: 1:"));
+  EXPECT_THAT(loadError(""), HasSubstr("graph"));
+  EXPECT_THAT(loadError(copyGraph({}, {"2"}) + "rlx.graph @other() { rlx.output }"), HasSubstr("'other'"));
+  compiler::LoadOptions options;
+  options.weightsFile = "w.safetensors";
+  auto files = compiler::loadModule(copyGraph({}, {"2"}), nullptr, options);
+  ASSERT_FALSE(static_cast<bool>(files));
+  EXPECT_EQ(files.error().code, ErrorCode::InvalidArgument);
+}
+
+TEST(LoadModule, StoppedEarlyDoesNotRun) {
+  compiler::LoadOptions options;
+  options.until = "infer";
+  auto loaded = compiler::loadModule(copyGraph({"N"}, {"N"}), nullptr, options);
+  ASSERT_GOOD(loaded);
+  EXPECT_THAT(Loaded(loaded->model).error({f32({2}, {1, 2})}), HasSubstr("'infer'"));
+  options.until = "never";
+  auto never = compiler::loadModule(copyGraph({"N"}, {"N"}), nullptr, options);
+  ASSERT_FALSE(static_cast<bool>(never));
+  EXPECT_THAT(never.error().message, HasSubstr("decompose"));
+}
+
 } // namespace
