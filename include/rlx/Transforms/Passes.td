@@ -174,7 +174,8 @@ def Simplify : Pass<"rlx-simplify", "::rlx::ir::GraphOp"> {
     Recognised: GELU (by erf or tanh, in any order of its factors), layer and
     RMS normalisation spelled as reductions, and weights that are stored as int8
     and dequantised by a convert and a mul. The last stay int8: the scale moves
-    behind the matmul or the gather, and nothing of the weight's size is made.
+    behind the matmul (but in f16, which might not hold the sum without it) or
+    the gather, and nothing of the weight's size is made.
 
     Before:
 
