@@ -273,6 +273,18 @@ TEST(Cases, Case15_SizesBetweenInputAndOutput) {
   EXPECT_EQ(loaded->stats().entries, 0u);
 }
 
+TEST(Cases, Case59_IssueHugeInnerValueFromATemplate) {
+  // As above, but from the template of a size that fits: an error too, and not 2^61 iterations.
+  std::string large = typeOf({"2147483648", "1048576", "N"});
+  Loaded loaded(graphText({"N"}, {{"x", typeOf({"N"})}}, {{"y", typeOf({"N"})}},
+                          "%b = rlx.broadcast_to %x : $x -> " + large + "\n%e = rlx.exp %b : " + large + " -> " +
+                              large + "\n%y = rlx.reduce sum %e axes [0, 1] : " + large + " -> $y"));
+  ASSERT_TRUE(static_cast<bool>(loaded->prepare({{"N", 2}})));
+  Status prepared = loaded->prepare({{"N", 1024}});
+  ASSERT_FALSE(static_cast<bool>(prepared));
+  EXPECT_EQ(prepared.error().code, ErrorCode::OutOfRange) << prepared.error().message;
+}
+
 //===----------------------------------------------------------------------===//
 // Shapes
 //===----------------------------------------------------------------------===//

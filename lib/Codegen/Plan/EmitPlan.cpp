@@ -682,6 +682,13 @@ Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
       return buffer.takeError();
     context.bufferOf[argument] = *buffer;
   }
+  // A value that exists only inside the kernel has a size all the same: one that does not fit 64 bits is an error at
+  // every binding, from a template as from scratch, and not a loop that never ends.
+  kernel.getBody().walk([&](Operation *op) {
+    for (Value value : op->getResults())
+      exprs.id(elementCount(reader.dims(value)) *
+               DimExpr(ir::elementBytes(cast<RankedTensorType>(value.getType()).getElementType())));
+  });
   std::optional<BufferPlan> memory = bufferPlan(kernel, 0);
   if (!memory)
     return Error{ErrorCode::Internal, "node '" + node + "' has no buffer: run rlx-plan-memory first"};
