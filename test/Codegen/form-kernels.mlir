@@ -230,3 +230,20 @@ rlx.graph @unused(%x: tensor<4xf32>) -> tensor<4xf32> {
   %2 = rlx.neg %x : tensor<4xf32> -> tensor<4xf32>
   rlx.output %2 : tensor<4xf32>
 }
+
+// An epilogue reads by strides alone: a lookup is a kernel before it.
+// CHECK-LABEL: rlx.graph @lookup_in_epilogue
+// CHECK: %[[G:.*]] = rlx.kernel loops(%arg1, %arg2)
+// CHECK: rlx.gather
+// CHECK: rlx.kernel matmul(%arg0, %{{.*}}, %[[G]])
+// CHECK: rlx.matmul
+// CHECK-NEXT: rlx.exp
+// CHECK-NEXT: rlx.add
+rlx.graph @lookup_in_epilogue(%x: tensor<2x4xf32>, %t: tensor<9x8xf32>, %i: tensor<2xi64>) -> tensor<2x8xf32> {
+  %w = rlx.weight "w" : tensor<4x8xf32>
+  %0 = rlx.matmul %x, %w : tensor<2x4xf32>, tensor<4x8xf32> -> tensor<2x8xf32>
+  %1 = rlx.gather %t, %i axis 0 : tensor<9x8xf32>, tensor<2xi64> -> tensor<2x8xf32>
+  %2 = rlx.exp %1 : tensor<2x8xf32> -> tensor<2x8xf32>
+  %3 = rlx.add %0, %2 : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x8xf32>
+  rlx.output %3 : tensor<2x8xf32>
+}

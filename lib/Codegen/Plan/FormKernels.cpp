@@ -317,6 +317,10 @@ void KernelFormer::decideStored() {
     }
     if (role(op) == Role::Compute && !inEpilogue && kernels.size() > 1)
       mustStore = true;
+    // An epilogue reads by strides alone: what it looks up is looked up before.
+    if (isa<ir::GatherOp, ir::GatherNDOp, ir::GatherElementsOp>(op) &&
+        llvm::any_of(kernels, [&](Operation *kernel) { return matmulEnds.contains(kernel); }))
+      mustStore = true;
     if (role(op) == Role::Alias)
       mustStore = true;
     // An inline value that is looked up, merged or returned is made like any other.

@@ -590,9 +590,11 @@ void Generator::integers() {
     whole = make<ir::MaxOp>(whole, three);
   }
   // The extremes of an empty reduction have no exact place in a narrow float.
-  whole = make<ir::MaxOp>(make<ir::MinOp>(whole, three), make<ir::NegOp>(three));
+  whole = make<ir::MinOp>(whole, three);
+  if (!type.isUnsignedInteger())
+    whole = make<ir::MaxOp>(whole, make<ir::NegOp>(three));
   Value divided = make<ir::MulOp>(ir::ConvertOp::create(builder, location(), whole, element), scalar(0.125));
-  add(divided, 32, type.isUnsignedInteger() ? false : true);
+  add(divided, 1, true);
 }
 
 void Generator::scatter() {
