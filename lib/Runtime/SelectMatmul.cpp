@@ -8,7 +8,7 @@ using namespace rlx;
 using namespace rlx::select;
 
 namespace {
-constexpr size_t kMaxBatchLoops = 4;
+constexpr size_t kMaxBatchLoops = 30; // with rows and columns: the ranks that kernels take
 constexpr int64_t kRowClasses = 6; // 1..5 exact, 6 = six or more
 } // namespace
 

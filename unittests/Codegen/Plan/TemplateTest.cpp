@@ -502,6 +502,22 @@ TEST_F(HandMade, ASizeThatHasNoValue) {
   EXPECT_EQ(counts.reached, 1u);
 }
 
+TEST_F(HandMade, AMatmulWhoseBatchCannotMerge) {
+  // Six batch dims in an order that no two neighbours share.
+  open(
+      R"(rlx.graph @main(%x: tensor<2x1x2x1x2x1x1x2xf32>, %y: tensor<1x2x1x2x1x2x2x1xf32>) -> tensor<2x2x2x2x2x2x1x1xf32> {
+    %0 = rlx.matmul %x, %y : tensor<2x1x2x1x2x1x1x2xf32>, tensor<1x2x1x2x1x2x2x1xf32> -> tensor<2x2x2x2x2x2x1x1xf32>
+    rlx.output %0 : tensor<2x2x2x2x2x2x1x1xf32>
+  })");
+  std::vector<float> got = values({{2, 1, 2, 1, 2, 1, 1, 2}, {1, 2, 1, 2, 1, 2, 2, 1}});
+  ASSERT_EQ(got.size(), 64u);
+  for (int i = 0; i < 64; ++i) {
+    // Bits of i from the top: x, y, x, y, x, y. Each pair of values is (2p + 1, 2p + 2).
+    int x = (i >> 5 & 1) << 2 | (i >> 3 & 1) << 1 | (i >> 1 & 1), y = (i >> 4 & 1) << 2 | (i >> 2 & 1) << 1 | (i & 1);
+    EXPECT_EQ(got[i], (2 * x + 1) * (2 * y + 1) + (2 * x + 2) * (2 * y + 2)) << i;
+  }
+}
+
 TEST_F(HandMade, EqualSizesDoNotMakeEqualNames) {
   open(R"(rlx.graph @main(%x: tensor<?x1xf32, #rlx.dims<[N, 1]>>, %y: tensor<1x?xf32, #rlx.dims<[1, M]>>)
                           -> tensor<?x?xf32> attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">]} {
