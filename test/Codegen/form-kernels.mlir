@@ -247,3 +247,17 @@ rlx.graph @lookup_in_epilogue(%x: tensor<2x4xf32>, %t: tensor<9x8xf32>, %i: tens
   %3 = rlx.add %0, %2 : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x8xf32>
   rlx.output %3 : tensor<2x8xf32>
 }
+
+// What a view repeats is computed once, before: exp would run for each of the 12 heads.
+// CHECK-LABEL: rlx.graph @behind_a_view
+// CHECK: %[[E:.*]] = rlx.kernel loops(%arg0)
+// CHECK: rlx.exp
+// CHECK: rlx.kernel loops(%[[E]], %arg1)
+// CHECK: rlx.reshape
+// CHECK-NEXT: rlx.add
+rlx.graph @behind_a_view(%m: tensor<2x3xf32>, %x: tensor<2x12x3xf32>) -> tensor<2x12x3xf32> {
+  %0 = rlx.exp %m : tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = rlx.reshape %0 : tensor<2x3xf32> -> tensor<2x1x3xf32>
+  %2 = rlx.add %x, %1 : tensor<2x12x3xf32>, tensor<2x1x3xf32> -> tensor<2x12x3xf32>
+  rlx.output %2 : tensor<2x12x3xf32>
+}

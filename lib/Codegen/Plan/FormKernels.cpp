@@ -37,7 +37,7 @@ namespace {
 
 /// Instructions and operands beyond which a chain of elementwise ops is cut, so
 /// that a kernel stays within the vector registers and compiles quickly.
-constexpr unsigned kMaxChain = 40;
+constexpr unsigned kMaxChain = 40, kMaxReads = 32;
 
 enum class Role { Source, Alias, Root, View, Inline, Compute };
 
@@ -55,6 +55,7 @@ private:
   /// Whether `user` can take operand `operand` as part of its own kernel, given
   /// that the operand is computed there element by element.
   bool takesComputed(OpOperand &use);
+  bool readOncePerRow(Operation *op);
   void growEpilogues();
   void findOpenBroadcasts();
   bool showsOpenBroadcast(Operation *op) const;
@@ -175,18 +176,22 @@ Status KernelFormer::askInnermost() {
   return failed;
 }
 
+/// A gather of one element per row (a scale, say) is an address that the row shares.
+bool KernelFormer::readOncePerRow(Operation *op) {
+  if (!isa_and_nonnull<ir::GatherOp>(op))
+    return false;
+  Dims own = reader.dims(op->getResult(0));
+  return !own.empty() && own.back() == DimExpr(1);
+}
+
 bool KernelFormer::takesComputed(OpOperand &use) {
   Operation *user = use.getOwner();
   if (isa<ir::OutputOp>(user) || readsThroughAddresses(user, use.getOperandNumber()))
     return false;
-  // Computing a value once per element of a larger result would repeat the work; but a gather of one element per row
-  // (a scale, say) is an address that the row shares.
-  if (isa<ir::ElementwiseOpInterface, ir::BroadcastToOp>(user)) {
-    Dims own = reader.dims(use.get()), result = reader.dims(user->getResult(0));
-    if (isa_and_nonnull<ir::GatherOp>(use.get().getDefiningOp()) && !own.empty() && own.back() == DimExpr(1))
-      return true;
-    return elementCount(own) == elementCount(result);
-  }
+  // Computing a value once per element of a larger result would repeat the work.
+  if (isa<ir::ElementwiseOpInterface, ir::BroadcastToOp>(user))
+    return readOncePerRow(use.get().getDefiningOp()) ||
+           elementCount(reader.dims(use.get())) == elementCount(reader.dims(user->getResult(0)));
   return role(user) != Role::Alias;
 }
 
@@ -281,6 +286,7 @@ void KernelFormer::decideStored() {
 
   // From the end: whoever needs a value is settled before the value is.
   DenseMap<Operation *, llvm::SmallSetVector<Operation *, 2>> kernelsOf;
+  llvm::SmallPtrSet<Operation *, 8> repeated;
   for (Operation *op : llvm::reverse(order)) {
     if (role(op) == Role::Source)
       continue;
@@ -296,7 +302,13 @@ void KernelFormer::decideStored() {
         kernels.insert(end);
         continue;
       }
-      if (!takesComputed(use) && role(op) != Role::View && role(op) != Role::Inline)
+      bool taken = takesComputed(use);
+      // A view whose elements are read more than once repeats the work behind it, unless it is copied.
+      if (role(user) == Role::View && repeated.contains(user) && !stored.contains(user))
+        taken = readOncePerRow(op);
+      if (!taken && role(op) == Role::View)
+        repeated.insert(op);
+      if (!taken && role(op) != Role::View && role(op) != Role::Inline)
         mustStore = true;
       if (open.contains(op) && role(user) == Role::View && !isa<ir::TransposeOp>(user))
         mustStore = true;
@@ -342,23 +354,39 @@ void KernelFormer::decideStored() {
 
 /// Cuts chains that have become too long, nearest to the sources first.
 void KernelFormer::limitChains() {
-  DenseMap<Operation *, unsigned> length;
+  struct Work {
+    unsigned ops = 1, reads = 0;
+    bool isTooMuch() const { return ops > kMaxChain || reads > kMaxReads; }
+  };
+  DenseMap<Operation *, Work> work;
+  auto measure = [&](Operation &op) {
+    Work total;
+    for (Value operand : op.getOperands()) {
+      if (isStored(operand)) {
+        ++total.reads;
+        continue;
+      }
+      Work part = work.lookup(operand.getDefiningOp());
+      total.ops += part.ops;
+      total.reads += part.reads;
+    }
+    return total;
+  };
   for (Operation &op : graph.getBody().front().without_terminator()) {
     if (role(&op) == Role::Source)
       continue;
-    unsigned total = 1;
-    for (Value operand : op.getOperands())
-      if (!isStored(operand))
-        total += length.lookup(operand.getDefiningOp());
-    if (total > kMaxChain && role(&op) == Role::Compute && !epilogueEnd.count(&op)) {
-      stored.insert(&op);
-    } else if (total > kMaxChain) {
-      for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp();
-            producer && !isStored(operand) && role(producer) == Role::Compute && !epilogueEnd.count(producer))
-          stored.insert(producer);
+    Work total = measure(op);
+    if (total.isTooMuch()) {
+      if (role(&op) == Role::Compute && !epilogueEnd.count(&op))
+        stored.insert(&op);
+      else
+        for (Value operand : op.getOperands())
+          if (Operation *producer = operand.getDefiningOp();
+              producer && !isStored(operand) && role(producer) == Role::Compute && !epilogueEnd.count(producer))
+            stored.insert(producer);
+      total = measure(op);
     }
-    length[&op] = total;
+    work[&op] = total;
   }
 }
 
