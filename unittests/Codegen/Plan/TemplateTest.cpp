@@ -518,6 +518,21 @@ TEST_F(HandMade, AMatmulWhoseBatchCannotMerge) {
   }
 }
 
+TEST_F(HandMade, MoreOperandsThanAKernelTakes) {
+  // x0 + x1 + ... + x99, all of them inputs.
+  std::string arguments, body, last = "%x0";
+  for (int i = 0; i < 100; ++i)
+    arguments += (i ? ", %x" : "%x") + std::to_string(i) + ": tensor<3xf32>";
+  for (int i = 1; i < 100; ++i) {
+    std::string name = "%m" + std::to_string(i);
+    body +=
+        name + " = rlx.add " + last + ", %x" + std::to_string(i) + " : tensor<3xf32>, tensor<3xf32> -> tensor<3xf32>\n";
+    last = name;
+  }
+  open("rlx.graph @main(" + arguments + ") -> tensor<3xf32> {\n" + body + "rlx.output " + last + " : tensor<3xf32>\n}");
+  EXPECT_THAT(values(std::vector<std::vector<int64_t>>(100, {3})), ElementsAre(100, 200, 300));
+}
+
 TEST_F(HandMade, EqualSizesDoNotMakeEqualNames) {
   open(R"(rlx.graph @main(%x: tensor<?x1xf32, #rlx.dims<[N, 1]>>, %y: tensor<1x?xf32, #rlx.dims<[1, M]>>)
                           -> tensor<?x?xf32> attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">]} {
