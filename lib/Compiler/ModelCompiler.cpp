@@ -100,24 +100,29 @@ Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
     const char *name;
     /// Whose fault it is when the stage fails.
     ErrorCode code;
+    bool verify;
     void (*build)(PassManager &, const Binding &);
   };
   const Stage stages[] = {
-      {"bind", ErrorCode::OutOfRange,
+      {"bind", ErrorCode::OutOfRange, false,
        [](PassManager &manager, const Binding &sizes) { manager.addPass(transforms::createBindDims(sizes)); }},
-      {"sync", ErrorCode::InvalidModel,
+      {"sync", ErrorCode::InvalidModel, true,
        [](PassManager &manager, const Binding &) {
-         manager.addNestedPass<ir::GraphOp>(transforms::createSyncShapes());
-         manager.addNestedPass<ir::GraphOp>(transforms::createVerifyStatic());
+         OpPassManager &graphs = manager.nest<ir::GraphOp>();
+         graphs.addPass(transforms::createSyncShapes());
+         graphs.addPass(transforms::createVerifyStatic());
        }},
-      {"kernels", ErrorCode::InvalidModel,
+      {"kernels", ErrorCode::InvalidModel, false,
        [](PassManager &manager, const Binding &) {
          // Without `until` the pipeline takes every option.
          (void)codegen::buildLowerHostPipeline(manager, {});
        }},
   };
   for (const Stage &stage : stages) {
+    // Stages end in checks of their contracts. Verifying every op after every pass as well took a third of the time a
+    // template takes; it is done where a pass has rewritten all types.
     PassManager manager(module->getContext());
+    manager.enableVerifier(stage.verify);
     stage.build(manager, binding);
     if (Status status = runPasses(manager, *module, stage.code); !status)
       return status.takeError();
