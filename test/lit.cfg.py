@@ -19,6 +19,9 @@ config.environment["PATH"] = os.pathsep.join(
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
+# LLVM's allocator poisons memory where it was built to, and the packaged dylibs were not: without this ASan reports errors
+# that are none.
+config.environment.setdefault("ASAN_OPTIONS", "allow_user_poisoning=0")
 
 if os.environ.get("RLX_TEST_ROUNDTRIP"):
     # The name as a word of its own: not inside a path, not rlx-opt-something.
