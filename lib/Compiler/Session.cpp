@@ -35,7 +35,10 @@ std::string whereText(Location location) {
 
 DiagnosticCollector::DiagnosticCollector(MLIRContext *context)
     : handler(context, [this](Diagnostic &diagnostic) {
-        std::string text = whereText(diagnostic.getLocation()) + diagnostic.str();
+        std::string text = diagnostic.str(), where = whereText(diagnostic.getLocation());
+        // Messages that outlive their op name its node themselves.
+        if (!text.starts_with(where))
+          text.insert(0, where);
         for (Diagnostic &note : diagnostic.getNotes())
           text += "; " + note.str();
         if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {

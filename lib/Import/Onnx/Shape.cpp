@@ -221,10 +221,15 @@ static void reshapeOp(Node &n) {
   } else if (!zeroMeansZero) {
     // A size that turns out to be 0 would mean "copy". That is the same where
     // the input's dim is 0 then, too.
-    for (auto [i, size] : llvm::enumerate(*target))
-      if (!size.isConstant() && !(i < dims.size() && dims[i].exactQuotient(size)) &&
-          !n.require(Kind::LessEqual, DimExpr(1), size, "a size of 0 in a shape means to copy one"))
+    for (auto [i, size] : llvm::enumerate(*target)) {
+      if (size.isConstant() || (i < dims.size() && dims[i].exactQuotient(size)))
+        continue;
+      // One of them holds: size >= 1, or 1 - dim >= 1.
+      bool copied = i < dims.size() && n.prove(Kind::LessEqual, DimExpr(1), dims[i]) != true;
+      DimExpr atLeastOne = copied ? DimExpr::max(size, DimExpr(1) - dims[i]) : size;
+      if (!n.require(Kind::LessEqual, DimExpr(1), atLeastOne, "a size of 0 in a shape means to copy one"))
         return;
+    }
   }
   n.out(0, n.reshape(x, result));
 }
