@@ -1,4 +1,4 @@
-// The README's example: bind, sync and dedupe on ten lines of IR.
+// A worked example: bind, sync and dedupe on ten lines of IR.
 // RUN: rlx-opt %s --rlx-bind-dims=dims=B=2,S=16 --rlx-sync-shapes --rlx-dedupe-constants | FileCheck %s
 
 // CHECK-LABEL: rlx.graph @main
