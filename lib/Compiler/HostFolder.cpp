@@ -127,9 +127,9 @@ FailureOr<SmallVector<DenseElementsAttr>> HostFolder::fold(Operation *op, ArrayR
   SmallVector<DenseElementsAttr> results;
   for (auto [type, tensor] : llvm::zip_equal(op->getResultTypes(), *outputs)) {
     auto tensorType = cast<RankedTensorType>(type);
-    results.push_back(ir::elementsFromBytes(
-        RankedTensorType::get(tensorType.getShape(), tensorType.getElementType()),
-        ArrayRef<uint8_t>(static_cast<const uint8_t *>(tensor.data()), tensor.bytes())));
+    results.push_back(
+        ir::elementsFromBytes(RankedTensorType::get(tensorType.getShape(), tensorType.getElementType()),
+                              ArrayRef<uint8_t>(static_cast<const uint8_t *>(tensor.data()), tensor.bytes())));
   }
   return results;
 }

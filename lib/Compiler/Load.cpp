@@ -67,8 +67,7 @@ Result<Source> readSource(MLIRContext &context, const std::string &path, const L
       return imported.takeError();
     return Source{std::move(imported->module), std::move(imported->weights), std::move(imported->warnings)};
   }
-  return Error{ErrorCode::InvalidArgument,
-               "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir)"};
+  return Error{ErrorCode::InvalidArgument, "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir)"};
 }
 
 Status checkUntil(const LoadOptions &options) {

@@ -73,7 +73,7 @@ Status dumpModule(ModuleOp module, const std::string &folder, unsigned number, c
   if (code)
     return Error{ErrorCode::Io, "cannot write '" + std::string(path) + "': " + code.message()};
   OpPrintingFlags flags;
-  flags.enableDebugInfo(true, true);
+  flags.enableDebugInfo(true, false);
   module.print(stream, flags);
   return Status::ok();
 }

@@ -9,7 +9,7 @@ using namespace rlx::select;
 
 namespace {
 constexpr size_t kMaxBatchLoops = 30; // with rows and columns: the ranks that kernels take
-constexpr int64_t kRowClasses = 6; // 1..5 exact, 6 = six or more
+constexpr int64_t kRowClasses = 6;    // 1..5 exact, 6 = six or more
 } // namespace
 
 Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call,

@@ -22,8 +22,8 @@ TEST_F(AttributeTest, EqualListsAreOneAttribute) {
 
 TEST_F(AttributeTest, NamesOfAnyTextSurvive) {
   // Names of real files, and of hostile ones.
-  for (const char *name : {"a:b/c.d", "unk__12", "floor(height/2 - 1/2)", "x y", "\"\\", "-", "7",
-                           "\xc3\xa9t\xc3\xa9", "mod", "i64", "->"}) {
+  for (const char *name : {"a:b/c.d", "unk__12", "floor(height/2 - 1/2)", "x y", "\"\\", "-", "7", "\xc3\xa9t\xc3\xa9",
+                           "mod", "i64", "->"}) {
     auto dims = DimsAttr::get(&context, {DimExpr::symbol(name) * 3 - 1, DimExpr::symbol(name)});
     std::string text;
     llvm::raw_string_ostream(text) << dims;
@@ -70,7 +70,8 @@ TEST_F(AttributeTest, GraphKnowsItsNamesAndFacts) {
         attributes {dims = [#rlx.dim<"B", min = 2, max = 64, multiple = 2, bound = 8>, #rlx.dim<"S">],
                     constraints = [#rlx.constraint<"S == B", "declared">]} {
       rlx.output %b : tensor<4xf32>
-    })", &context);
+    })",
+                                                                                     &context);
   ASSERT_TRUE(parsed) << errors;
   GraphOp graph = *parsed->getOps<GraphOp>().begin();
   EXPECT_EQ(graph.getInputName(0), "ids");

@@ -14,7 +14,8 @@ class DialectTest : public testing::Test {
 protected:
   DialectTest() : builder(&context) {
     context.loadDialect<RLXDialect>();
-    context.getDiagEngine().registerHandler([this](mlir::Diagnostic &diagnostic) { errors += diagnostic.str() + "\n"; });
+    context.getDiagEngine().registerHandler(
+        [this](mlir::Diagnostic &diagnostic) { errors += diagnostic.str() + "\n"; });
     module = mlir::ModuleOp::create(builder.getUnknownLoc());
     builder.setInsertionPointToEnd(module->getBody());
   }

@@ -161,13 +161,13 @@ TEST_F(ShapeFunctionTest, PadAddsExpressionsAndBindsThem) {
 }
 
 TEST_F(ShapeFunctionTest, NormsAndAttention) {
-  EXPECT_EQ(requirementsOf<LayerNormOp>(value({"B", "H"}), value({"384"}), value({"D"}), uint64_t(1),
-                                        llvm::APFloat(1e-5)),
-            "H == 384; rlx.layer_norm: normalised size and scale or bias differ: H and 384\n"
-            "H == D; rlx.layer_norm: normalised size and scale or bias differ: H and D\n");
+  EXPECT_EQ(
+      requirementsOf<LayerNormOp>(value({"B", "H"}), value({"384"}), value({"D"}), uint64_t(1), llvm::APFloat(1e-5)),
+      "H == 384; rlx.layer_norm: normalised size and scale or bias differ: H and 384\n"
+      "H == D; rlx.layer_norm: normalised size and scale or bias differ: H and D\n");
   mlir::Value none;
-  EXPECT_EQ(typeOf<AttentionOp>(value({"B", "8", "L", "64"}), value({"B", "2", "T", "64"}), value({"B", "2", "T", "32"}),
-                                none, llvm::APFloat(0.125)),
+  EXPECT_EQ(typeOf<AttentionOp>(value({"B", "8", "L", "64"}), value({"B", "2", "T", "64"}),
+                                value({"B", "2", "T", "32"}), none, llvm::APFloat(0.125)),
             "tensor<?x8x?x32xf32, #rlx.dims<[B, 8, L, 32]>>");
   EXPECT_EQ(requirementsOf<AttentionOp>(value({"B", "H", "L", "D"}), value({"B", "G", "T", "D"}),
                                         value({"B", "G", "U", "32"}), value({"B", "1", "L", "M"}),

@@ -12,7 +12,7 @@
 namespace rlx {
 class Model;
 class WeightTable;
-}
+} // namespace rlx
 
 namespace rlx::compiler {
 

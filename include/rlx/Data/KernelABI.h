@@ -20,10 +20,10 @@ enum class ErrorKind : int32_t { None = 0, DivisionByZero = 1, IndexOutOfRange =
 /// that kernels stay shared between nodes.
 struct ErrorWord {
   ErrorKind kind = ErrorKind::None;
-  int32_t operand = 0;  ///< IndexOutOfRange: which input (outputs count on).
-  int64_t element = 0;  ///< Row-major position in the iteration space.
-  int64_t value = 0;    ///< IndexOutOfRange: the index. DivisionByZero: 0.
-  int64_t extent = 0;   ///< IndexOutOfRange: the extent it was checked against.
+  int32_t operand = 0; ///< IndexOutOfRange: which input (outputs count on).
+  int64_t element = 0; ///< Row-major position in the iteration space.
+  int64_t value = 0;   ///< IndexOutOfRange: the index. DivisionByZero: 0.
+  int64_t extent = 0;  ///< IndexOutOfRange: the extent it was checked against.
 };
 
 /// A kernel runs tiles [begin, end) of its step. `pointers` and `integers` are
@@ -94,8 +94,7 @@ struct ErrorWord {
 ///             output: stride[E], scan stride
 ///   pointers: x, output
 ///   tiles:    row-major index over the outer loops.
-using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_t begin, int64_t end,
-                          ErrorWord *error);
+using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_t begin, int64_t end, ErrorWord *error);
 
 /// What KernelSpec.revision is for this build: goes up when the code that a spec
 /// stands for changes, so that no kernel of an older build is taken for it.

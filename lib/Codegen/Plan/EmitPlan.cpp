@@ -659,8 +659,8 @@ Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
   if (!root)
     return unsupported(kernel, "a kernel that computes nothing");
   if (!hasHeart(kernel, root))
-    return unsupported(root, "not what a kernel of family '" +
-                                 ir::stringifyKernelFamily(kernel.getFamily()).str() + "' is built around");
+    return unsupported(root, "not what a kernel of family '" + ir::stringifyKernelFamily(kernel.getFamily()).str() +
+                                 "' is built around");
 
   node = nodeName(root);
   std::vector<std::string> risky;

@@ -101,8 +101,8 @@ Status requireDefined(const DimExpr &expr, SizeAccessor &sizes, std::string_view
       status = sizes.require({DimPredicate::Kind::Broadcastable, atom.operands()[0], atom.operands()[1]}, node,
                              "a size is " + atom.str());
     else if (atom.kind() == DimExpr::Kind::FloorDiv && !atom.operands()[1].isConstant())
-      status =
-          sizes.require({DimPredicate::Kind::NotEqual, atom.operands()[1], DimExpr(0)}, node, "a size is " + atom.str());
+      status = sizes.require({DimPredicate::Kind::NotEqual, atom.operands()[1], DimExpr(0)}, node,
+                             "a size is " + atom.str());
     if (!status)
       return status;
   }

@@ -29,8 +29,8 @@ private:
       if (auto kernel = dyn_cast<ir::KernelOp>(op)) {
         if (kernel->getNumResults() == 1)
           continue;
-        InFlightDiagnostic diagnostic = op.emitError() << nodeName(&op) << ": a kernel of " << kernel->getNumResults()
-                                                       << " results";
+        InFlightDiagnostic diagnostic = op.emitError()
+                                        << nodeName(&op) << ": a kernel of " << kernel->getNumResults() << " results";
         diagnostic.attachNote() << "rlx-form-kernels makes kernels of one result";
         return diagnostic;
       }

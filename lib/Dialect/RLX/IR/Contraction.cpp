@@ -11,7 +11,8 @@ using namespace rlx::ir::detail;
 // MatmulOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(MatmulOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(MatmulOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &lhs = operands[0], &rhs = operands[1];
   if (lhs.rank() < 2 || rhs.rank() < 2)
     return emit() << "operands have ranks " << lhs.rank() << " and " << rhs.rank() << "; both need 2 or more";
@@ -49,7 +50,8 @@ void MatmulOp::collectRequirements(SmallVectorImpl<Requirement> &requirements) {
 // Reductions and scans
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(ReduceOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(ReduceOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &input = operands.front();
   if (input.elementType.isInteger(1))
     return emit() << "does not take i1";
@@ -80,18 +82,20 @@ static LogicalResult alongAxis(EmitError emit, int64_t axis, Shapes operands, Sh
   return success();
 }
 
-LogicalResult rlx::ir::detail::computeShapes(CumSumOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(CumSumOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   if (operands.front().elementType.isInteger(1))
     return emit() << "does not take i1";
   return alongAxis(emit, op.getAxis(), operands, results);
 }
 
-LogicalResult rlx::ir::detail::computeShapes(SoftmaxOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(SoftmaxOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   return alongAxis(emit, op.getAxis(), operands, results);
 }
 
 LogicalResult rlx::ir::detail::computeShapes(LogSoftmaxOp::Adaptor op, EmitError emit, Shapes operands,
-                                    ShapeResults &results) {
+                                             ShapeResults &results) {
   return alongAxis(emit, op.getAxis(), operands, results);
 }
 
@@ -126,7 +130,8 @@ static void requireNorm(Operation *op, int64_t axis, SmallVectorImpl<Requirement
       requireEqual(op, requirements, input.dims[axis + i], dim, "normalised size and scale or bias");
 }
 
-LogicalResult rlx::ir::detail::computeShapes(LayerNormOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(LayerNormOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   return normShapes(emit, op.getAxis(), operands, results);
 }
 
@@ -134,7 +139,8 @@ void LayerNormOp::collectRequirements(SmallVectorImpl<Requirement> &requirements
   requireNorm(*this, getAxis(), requirements);
 }
 
-LogicalResult rlx::ir::detail::computeShapes(RmsNormOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(RmsNormOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   return normShapes(emit, op.getAxis(), operands, results);
 }
 
@@ -146,7 +152,8 @@ void RmsNormOp::collectRequirements(SmallVectorImpl<Requirement> &requirements) 
 // AttentionOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(AttentionOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(AttentionOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &query = operands[0], &key = operands[1], &value = operands[2];
   size_t rank = query.rank();
   if (rank < 3 || key.rank() != rank || value.rank() != rank)

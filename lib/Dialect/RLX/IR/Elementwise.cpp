@@ -7,7 +7,8 @@ using namespace rlx;
 using namespace rlx::ir;
 using namespace rlx::ir::detail;
 
-LogicalResult rlx::ir::detail::elementwiseShapes(ElementRule rule, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::elementwiseShapes(ElementRule rule, EmitError emit, Shapes operands,
+                                                 ShapeResults &results) {
   TensorShape result = operands.front();
   // A select's condition has no part in the element type.
   size_t first = rule == ElementRule::Select ? 1 : 0;
@@ -35,12 +36,18 @@ LogicalResult rlx::ir::detail::elementwiseShapes(ElementRule rule, EmitError emi
 
 data::Opcode CompareOp::getOpcode() {
   switch (getPredicate()) {
-  case ComparePredicate::Eq: return data::Opcode::Equal;
-  case ComparePredicate::Ne: return data::Opcode::NotEqual;
-  case ComparePredicate::Lt: return data::Opcode::Less;
-  case ComparePredicate::Le: return data::Opcode::LessEqual;
-  case ComparePredicate::Gt: return data::Opcode::Greater;
-  case ComparePredicate::Ge: return data::Opcode::GreaterEqual;
+  case ComparePredicate::Eq:
+    return data::Opcode::Equal;
+  case ComparePredicate::Ne:
+    return data::Opcode::NotEqual;
+  case ComparePredicate::Lt:
+    return data::Opcode::Less;
+  case ComparePredicate::Le:
+    return data::Opcode::LessEqual;
+  case ComparePredicate::Gt:
+    return data::Opcode::Greater;
+  case ComparePredicate::Ge:
+    return data::Opcode::GreaterEqual;
   }
   return data::Opcode::Equal;
 }

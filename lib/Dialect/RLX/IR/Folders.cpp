@@ -23,9 +23,12 @@ using data::Opcode;
 static std::optional<APInt> evaluateInteger(Opcode opcode, bool isUnsigned, const APInt &a, const APInt &b) {
   unsigned width = a.getBitWidth();
   switch (opcode) {
-  case Opcode::Add: return a + b;
-  case Opcode::Sub: return a - b;
-  case Opcode::Mul: return a * b;
+  case Opcode::Add:
+    return a + b;
+  case Opcode::Sub:
+    return a - b;
+  case Opcode::Mul:
+    return a * b;
   case Opcode::Div:
     if (b.isZero())
       return std::nullopt;
@@ -42,36 +45,53 @@ static std::optional<APInt> evaluateInteger(Opcode opcode, bool isUnsigned, cons
     APInt remainder = a.srem(b);
     return !remainder.isZero() && remainder.isNegative() != b.isNegative() ? remainder + b : remainder;
   }
-  case Opcode::Max: return (isUnsigned ? a.ugt(b) : a.sgt(b)) ? a : b;
-  case Opcode::Min: return (isUnsigned ? a.ult(b) : a.slt(b)) ? a : b;
-  case Opcode::And: return a & b;
-  case Opcode::Or: return a | b;
-  case Opcode::Xor: return a ^ b;
-  case Opcode::ShiftLeft: return b.uge(width) ? APInt::getZero(width) : a.shl(b);
+  case Opcode::Max:
+    return (isUnsigned ? a.ugt(b) : a.sgt(b)) ? a : b;
+  case Opcode::Min:
+    return (isUnsigned ? a.ult(b) : a.slt(b)) ? a : b;
+  case Opcode::And:
+    return a & b;
+  case Opcode::Or:
+    return a | b;
+  case Opcode::Xor:
+    return a ^ b;
+  case Opcode::ShiftLeft:
+    return b.uge(width) ? APInt::getZero(width) : a.shl(b);
   case Opcode::ShiftRight: {
     unsigned amount = b.uge(width) ? width : b.getZExtValue();
     return isUnsigned ? a.lshr(amount) : a.ashr(amount);
   }
-  case Opcode::Neg: return -a;
-  case Opcode::Abs: return isUnsigned || !a.isNegative() ? a : -a;
+  case Opcode::Neg:
+    return -a;
+  case Opcode::Abs:
+    return isUnsigned || !a.isNegative() ? a : -a;
   case Opcode::Sign:
     if (a.isZero())
       return a;
     return !isUnsigned && a.isNegative() ? APInt::getAllOnes(width) : APInt(width, 1);
-  case Opcode::Not: return ~a;
-  default: return std::nullopt;
+  case Opcode::Not:
+    return ~a;
+  default:
+    return std::nullopt;
   }
 }
 
 static std::optional<bool> compareIntegers(Opcode opcode, bool isUnsigned, const APInt &a, const APInt &b) {
   switch (opcode) {
-  case Opcode::Equal: return a == b;
-  case Opcode::NotEqual: return a != b;
-  case Opcode::Less: return isUnsigned ? a.ult(b) : a.slt(b);
-  case Opcode::LessEqual: return isUnsigned ? a.ule(b) : a.sle(b);
-  case Opcode::Greater: return isUnsigned ? a.ugt(b) : a.sgt(b);
-  case Opcode::GreaterEqual: return isUnsigned ? a.uge(b) : a.sge(b);
-  default: return std::nullopt;
+  case Opcode::Equal:
+    return a == b;
+  case Opcode::NotEqual:
+    return a != b;
+  case Opcode::Less:
+    return isUnsigned ? a.ult(b) : a.slt(b);
+  case Opcode::LessEqual:
+    return isUnsigned ? a.ule(b) : a.sle(b);
+  case Opcode::Greater:
+    return isUnsigned ? a.ugt(b) : a.sgt(b);
+  case Opcode::GreaterEqual:
+    return isUnsigned ? a.uge(b) : a.sge(b);
+  default:
+    return std::nullopt;
   }
 }
 
@@ -80,9 +100,12 @@ static std::optional<bool> compareIntegers(Opcode opcode, bool isUnsigned, const
 static std::optional<DimExpr> evaluateSize(Opcode opcode, const DimFacts &facts, const DimExpr &a, const DimExpr &b) {
   auto divides = [&] { return b.constant() != 0 && isNonNegative(facts, a) && isNonNegative(facts, b); };
   switch (opcode) {
-  case Opcode::Add: return a + b;
-  case Opcode::Sub: return a - b;
-  case Opcode::Mul: return a * b;
+  case Opcode::Add:
+    return a + b;
+  case Opcode::Sub:
+    return a - b;
+  case Opcode::Mul:
+    return a * b;
   case Opcode::Div:
     if (b.isConstant() && b.constant() != 0)
       if (std::optional<DimExpr> exact = a.exactQuotient(b))
@@ -92,25 +115,38 @@ static std::optional<DimExpr> evaluateSize(Opcode opcode, const DimFacts &facts,
     if (b.isConstant() ? b.constant() != 0 : isNonNegative(facts, b))
       return DimExpr::mod(a, b);
     return std::nullopt;
-  case Opcode::Rem: return divides() ? std::optional(DimExpr::mod(a, b)) : std::nullopt;
-  case Opcode::Max: return DimExpr::max(a, b);
-  case Opcode::Min: return DimExpr::min(a, b);
-  case Opcode::Neg: return DimExpr(0) - a;
-  case Opcode::Abs: return isNonNegative(facts, a) ? std::optional(a) : std::nullopt;
-  default: return std::nullopt;
+  case Opcode::Rem:
+    return divides() ? std::optional(DimExpr::mod(a, b)) : std::nullopt;
+  case Opcode::Max:
+    return DimExpr::max(a, b);
+  case Opcode::Min:
+    return DimExpr::min(a, b);
+  case Opcode::Neg:
+    return DimExpr(0) - a;
+  case Opcode::Abs:
+    return isNonNegative(facts, a) ? std::optional(a) : std::nullopt;
+  default:
+    return std::nullopt;
   }
 }
 
 static std::optional<bool> compareSizes(Opcode opcode, const DimFacts &facts, const DimExpr &a, const DimExpr &b) {
   using K = DimPredicate::Kind;
   switch (opcode) {
-  case Opcode::Equal: return facts.prove({K::Equal, a, b});
-  case Opcode::NotEqual: return facts.prove({K::NotEqual, a, b});
-  case Opcode::Less: return facts.prove({K::Less, a, b});
-  case Opcode::LessEqual: return facts.prove({K::LessEqual, a, b});
-  case Opcode::Greater: return facts.prove({K::Less, b, a});
-  case Opcode::GreaterEqual: return facts.prove({K::LessEqual, b, a});
-  default: return std::nullopt;
+  case Opcode::Equal:
+    return facts.prove({K::Equal, a, b});
+  case Opcode::NotEqual:
+    return facts.prove({K::NotEqual, a, b});
+  case Opcode::Less:
+    return facts.prove({K::Less, a, b});
+  case Opcode::LessEqual:
+    return facts.prove({K::LessEqual, a, b});
+  case Opcode::Greater:
+    return facts.prove({K::Less, b, a});
+  case Opcode::GreaterEqual:
+    return facts.prove({K::LessEqual, b, a});
+  default:
+    return std::nullopt;
   }
 }
 
@@ -207,7 +243,8 @@ static bool isSplatOf(Attribute constant, double value) {
     return floats.getSplatValue<APFloat>().bitwiseIsEqual(wanted);
   }
   if (auto integers = dyn_cast<DenseIntElementsAttr>(dense))
-    return integers.getSplatValue<APInt>() == APInt(integers.getSplatValue<APInt>().getBitWidth(), static_cast<uint64_t>(value));
+    return integers.getSplatValue<APInt>() ==
+           APInt(integers.getSplatValue<APInt>().getBitWidth(), static_cast<uint64_t>(value));
   return false;
 }
 
@@ -229,21 +266,27 @@ static Value neutralOperand(Operation *op, Opcode opcode, ArrayRef<Attribute> co
     double zero = isFloat ? -0.0 : 0.0;
     return rhsIs(zero) ? lhs : lhsIs(zero) ? op->getOperand(1) : Value();
   }
-  case Opcode::Sub: return rhsIs(0.0) ? lhs : Value();
-  case Opcode::Mul: return rhsIs(1.0) ? lhs : lhsIs(1.0) ? op->getOperand(1) : Value();
+  case Opcode::Sub:
+    return rhsIs(0.0) ? lhs : Value();
+  case Opcode::Mul:
+    return rhsIs(1.0) ? lhs : lhsIs(1.0) ? op->getOperand(1) : Value();
   case Opcode::Div:
-  case Opcode::Pow: return rhsIs(1.0) ? lhs : Value();
+  case Opcode::Pow:
+    return rhsIs(1.0) ? lhs : Value();
   case Opcode::Max:
-  case Opcode::Min: return lhs == op->getOperand(1) ? lhs : Value();
+  case Opcode::Min:
+    return lhs == op->getOperand(1) ? lhs : Value();
   case Opcode::And:
     return lhs == op->getOperand(1) || isAllOnes(constants[1]) ? lhs
            : isAllOnes(constants[0])                           ? op->getOperand(1)
                                                                : Value();
   case Opcode::Or:
     return lhs == op->getOperand(1) || rhsIs(0.0) ? lhs : lhsIs(0.0) ? op->getOperand(1) : Value();
-  case Opcode::Xor: return rhsIs(0.0) ? lhs : lhsIs(0.0) ? op->getOperand(1) : Value();
+  case Opcode::Xor:
+    return rhsIs(0.0) ? lhs : lhsIs(0.0) ? op->getOperand(1) : Value();
   case Opcode::ShiftLeft:
-  case Opcode::ShiftRight: return rhsIs(0.0) ? lhs : Value();
+  case Opcode::ShiftRight:
+    return rhsIs(0.0) ? lhs : Value();
   case Opcode::Select: {
     if (op->getOperand(1) == op->getOperand(2))
       return op->getOperand(1);
@@ -262,8 +305,10 @@ static Value neutralOperand(Operation *op, Opcode opcode, ArrayRef<Attribute> co
   case Opcode::Ceil:
   case Opcode::Round:
     return isa_and_nonnull<FloorOp, CeilOp, RoundOp>(lhs.getDefiningOp()) ? lhs : Value();
-  case Opcode::Abs: return isa_and_nonnull<AbsOp>(lhs.getDefiningOp()) ? lhs : Value();
-  default: return {};
+  case Opcode::Abs:
+    return isa_and_nonnull<AbsOp>(lhs.getDefiningOp()) ? lhs : Value();
+  default:
+    return {};
   }
 }
 
@@ -340,8 +385,7 @@ public:
       return std::nullopt;
     Ratios results;
     for (int64_t i = 0; i < type.getNumElements(); ++i) {
-      std::optional<Ratio> result =
-          combine(op, (*lhs)[lhs->size() == 1 ? 0 : i], (*rhs)[rhs->size() == 1 ? 0 : i]);
+      std::optional<Ratio> result = combine(op, (*lhs)[lhs->size() == 1 ? 0 : i], (*rhs)[rhs->size() == 1 ? 0 : i]);
       if (!result)
         return std::nullopt;
       results.push_back(*result);

@@ -81,7 +81,8 @@ LogicalResult ReshapeOp::verify() {
 // TransposeOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(TransposeOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(TransposeOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &input = operands.front();
   ArrayRef<int64_t> permutation = op.getPermutation();
   if (permutation.size() != input.rank())
@@ -183,7 +184,8 @@ LogicalResult SliceOp::verify() {
 // ConcatOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(ConcatOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(ConcatOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   if (operands.empty())
     return emit() << "needs an operand";
   int64_t axis = op.getAxis();
@@ -222,7 +224,8 @@ void ConcatOp::collectRequirements(SmallVectorImpl<Requirement> &requirements) {
 // PadOp
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(PadOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(PadOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   TensorShape result = operands[0];
   if (failed(checkSameElements(emit, operands[0], operands[1])))
     return failure();
@@ -253,7 +256,8 @@ void PadOp::collectRequirements(SmallVectorImpl<Requirement> &requirements) {
 // Gather and scatter
 //===----------------------------------------------------------------------===//
 
-LogicalResult rlx::ir::detail::computeShapes(GatherOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(GatherOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &data = operands[0], &indices = operands[1];
   int64_t axis = op.getAxis();
   if (failed(checkAxis(emit, axis, data.rank())))
@@ -273,14 +277,14 @@ static FailureOr<int64_t> indexDepth(EmitError emit, const TensorShape &indices,
     return emit() << "indices need rank 1 or more", failure();
   std::optional<int64_t> depth = indices.dims.back().constant();
   if (!depth)
-    return emit() << "the last axis of the indices is " << toString(indices.dims.back()) << ", not a number",
-           failure();
+    return emit() << "the last axis of the indices is " << toString(indices.dims.back()) << ", not a number", failure();
   if (*depth < 1 || *depth > limit)
     return emit() << "index tuples of " << *depth << " for " << limit << " axes", failure();
   return *depth;
 }
 
-LogicalResult rlx::ir::detail::computeShapes(GatherNDOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(GatherNDOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &data = operands[0], &indices = operands[1];
   int64_t batch = op.getBatchDims();
   if (batch < 0 || batch >= static_cast<int64_t>(std::min(data.rank(), indices.rank())))
@@ -334,7 +338,7 @@ static void requireElementIndices(Operation *op, int64_t axis, const TensorShape
 }
 
 LogicalResult rlx::ir::detail::computeShapes(GatherElementsOp::Adaptor op, EmitError emit, Shapes operands,
-                                    ShapeResults &results) {
+                                             ShapeResults &results) {
   if (failed(checkElementIndices(emit, op.getAxis(), operands[0], operands[1])))
     return failure();
   results.push_back({operands[1].dims, operands[0].elementType});
@@ -346,16 +350,15 @@ void GatherElementsOp::collectRequirements(SmallVectorImpl<Requirement> &require
 }
 
 LogicalResult rlx::ir::detail::computeShapes(ScatterElementsOp::Adaptor op, EmitError emit, Shapes operands,
-                                    ShapeResults &results) {
+                                             ShapeResults &results) {
   const TensorShape &data = operands[0], &indices = operands[1], &updates = operands[2];
-  if (failed(checkSameElements(emit, data, updates)) ||
-      failed(checkElementIndices(emit, op.getAxis(), data, indices)))
+  if (failed(checkSameElements(emit, data, updates)) || failed(checkElementIndices(emit, op.getAxis(), data, indices)))
     return failure();
   if (updates.rank() != indices.rank())
     return emit() << "indices have rank " << indices.rank() << ", the updates have " << updates.rank();
   for (size_t i = 0; i < indices.rank(); ++i)
-    if (failed(joinEqual(emit, indices.dims[i], updates.dims[i],
-                         "sizes of axis " + Twine(i) + " of indices and updates")))
+    if (failed(
+            joinEqual(emit, indices.dims[i], updates.dims[i], "sizes of axis " + Twine(i) + " of indices and updates")))
       return failure();
   results.push_back(data);
   return success();
@@ -369,7 +372,8 @@ void ScatterElementsOp::collectRequirements(SmallVectorImpl<Requirement> &requir
                  "sizes of axis " + Twine(axis) + " of indices and updates");
 }
 
-LogicalResult rlx::ir::detail::computeShapes(ScatterNDOp::Adaptor op, EmitError emit, Shapes operands, ShapeResults &results) {
+LogicalResult rlx::ir::detail::computeShapes(ScatterNDOp::Adaptor op, EmitError emit, Shapes operands,
+                                             ShapeResults &results) {
   const TensorShape &data = operands[0], &indices = operands[1], &updates = operands[2];
   if (failed(checkSameElements(emit, data, updates)))
     return failure();
@@ -425,7 +429,5 @@ LogicalResult RandomUniformOp::inferShapes(Shapes, ShapeResults &results) {
 }
 LogicalResult RandomUniformOp::verify() { return verifyRandom(*this, getKey(), {getLow(), getHigh()}); }
 
-LogicalResult RandomNormalOp::inferShapes(Shapes, ShapeResults &results) {
-  return declaredShape(getResult(), results);
-}
+LogicalResult RandomNormalOp::inferShapes(Shapes, ShapeResults &results) { return declaredShape(getResult(), results); }
 LogicalResult RandomNormalOp::verify() { return verifyRandom(*this, getKey(), {getMean(), getScale()}); }

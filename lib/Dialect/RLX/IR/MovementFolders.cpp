@@ -14,8 +14,7 @@ OpFoldResult AssumeDimsOp::fold(FoldAdaptor) {
 }
 
 /// Element `source(index)` (a flat position) of known cells for each index of the result.
-static Attribute rearrange(RankedTensorType type, const Cells &cells,
-                           function_ref<int64_t(ArrayRef<int64_t>)> source) {
+static Attribute rearrange(RankedTensorType type, const Cells &cells, function_ref<int64_t(ArrayRef<int64_t>)> source) {
   SmallVector<Cell> results;
   forEachIndex(type.getShape(), [&](ArrayRef<int64_t> index) { results.push_back(cells.elements[source(index)]); });
   return fromCells(type, results);
@@ -60,9 +59,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   RankedTensorType type = getType();
   ArrayRef<int64_t> permutation = getPermutation();
-  bool identity = llvm::all_of(llvm::enumerate(permutation), [](auto axis) {
-    return axis.value() == static_cast<int64_t>(axis.index());
-  });
+  bool identity = llvm::all_of(llvm::enumerate(permutation),
+                               [](auto axis) { return axis.value() == static_cast<int64_t>(axis.index()); });
   if (identity && getInput().getType() == type)
     return getInput();
   if (auto inner = getInput().getDefiningOp<TransposeOp>()) {
@@ -205,7 +203,8 @@ OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
   if (getAxes().empty() && getInput().getType() == type)
     return getInput();
   // Sizes are lists: only those, and integer lists, are reduced here.
-  if (!isSmall(type) || getAxes().size() != 1 || getKind() == ReduceKind::Mean || !isa<IntegerType>(type.getElementType()))
+  if (!isSmall(type) || getAxes().size() != 1 || getKind() == ReduceKind::Mean ||
+      !isa<IntegerType>(type.getElementType()))
     return {};
   std::optional<Cells> cells = getCells(getInput(), adaptor.getInput());
   if (!cells || cells->shape.size() != 1)
@@ -217,11 +216,20 @@ OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
     for (size_t i = 0; i < count; ++i) {
       DimExpr size = cells->expression(i);
       switch (getKind()) {
-      case ReduceKind::Sum: result = result + size; break;
-      case ReduceKind::Prod: result = result * size; break;
-      case ReduceKind::Max: result = DimExpr::max(result, size); break;
-      case ReduceKind::Min: result = DimExpr::min(result, size); break;
-      case ReduceKind::Mean: return {};
+      case ReduceKind::Sum:
+        result = result + size;
+        break;
+      case ReduceKind::Prod:
+        result = result * size;
+        break;
+      case ReduceKind::Max:
+        result = DimExpr::max(result, size);
+        break;
+      case ReduceKind::Min:
+        result = DimExpr::min(result, size);
+        break;
+      case ReduceKind::Mean:
+        return {};
       }
     }
     return fromCells(type, {Cell(result)});
@@ -236,11 +244,20 @@ OpFoldResult ReduceOp::fold(FoldAdaptor adaptor) {
   for (size_t i = 0; i < count; ++i) {
     APInt value = cells->integer(i);
     switch (getKind()) {
-    case ReduceKind::Sum: result += value; break;
-    case ReduceKind::Prod: result *= value; break;
-    case ReduceKind::Max: result = (isUnsigned ? value.ugt(result) : value.sgt(result)) ? value : result; break;
-    case ReduceKind::Min: result = (isUnsigned ? value.ult(result) : value.slt(result)) ? value : result; break;
-    case ReduceKind::Mean: return {};
+    case ReduceKind::Sum:
+      result += value;
+      break;
+    case ReduceKind::Prod:
+      result *= value;
+      break;
+    case ReduceKind::Max:
+      result = (isUnsigned ? value.ugt(result) : value.sgt(result)) ? value : result;
+      break;
+    case ReduceKind::Min:
+      result = (isUnsigned ? value.ult(result) : value.slt(result)) ? value : result;
+      break;
+    case ReduceKind::Mean:
+      return {};
     }
   }
   return fromCells(type, {makeCell(type.getElementType(), result)});

@@ -170,14 +170,15 @@ ArrayRef<DimExpr> DimsAttr::getDims() const { return getImpl()->list.dims(); }
 
 Attribute DimsAttr::parse(AsmParser &parser, Type) {
   SmallVector<DimExpr> dims;
-  if (parser.parseLess() || parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
-                                                           [&]() -> ParseResult {
-                                                             FailureOr<DimExpr> dim = parseDimExpr(parser);
-                                                             if (failed(dim))
-                                                               return failure();
-                                                             dims.push_back(*dim);
-                                                             return success();
-                                                           }) ||
+  if (parser.parseLess() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square,
+                                     [&]() -> ParseResult {
+                                       FailureOr<DimExpr> dim = parseDimExpr(parser);
+                                       if (failed(dim))
+                                         return failure();
+                                       dims.push_back(*dim);
+                                       return success();
+                                     }) ||
       parser.parseGreater())
     return {};
   return get(parser.getContext(), dims);

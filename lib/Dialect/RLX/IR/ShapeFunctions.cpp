@@ -8,8 +8,8 @@ using namespace rlx::ir;
 using namespace rlx::ir::detail;
 
 LogicalResult rlx::ir::detail::inferTypes(MLIRContext *context, EmitError emit, ValueRange operands,
-                                 SmallVectorImpl<RankedTensorType> &types, ShapeFunction shapes,
-                                 const Binding *binding) {
+                                          SmallVectorImpl<RankedTensorType> &types, ShapeFunction shapes,
+                                          const Binding *binding) {
   SmallVector<TensorShape> expressions, numbers, results, numberResults;
   Binding local = binding ? *binding : Binding();
   bool bound = false;
@@ -37,7 +37,8 @@ LogicalResult rlx::ir::detail::inferTypes(MLIRContext *context, EmitError emit, 
       // Where the names did not tell, the operands' numbers may.
       SmallVector<int64_t> sizes(type.getShape());
       for (auto [size, number] : llvm::zip_equal(sizes, numberResults[i].dims))
-        if (std::optional<int64_t> constant = number.constant(); constant && *constant >= 0 && ShapedType::isDynamic(size))
+        if (std::optional<int64_t> constant = number.constant();
+            constant && *constant >= 0 && ShapedType::isDynamic(size))
           size = *constant;
       type = RankedTensorType::get(sizes, type.getElementType(), type.getEncoding());
     }
@@ -47,7 +48,7 @@ LogicalResult rlx::ir::detail::inferTypes(MLIRContext *context, EmitError emit, 
 }
 
 LogicalResult rlx::ir::detail::inferTypes(MLIRContext *context, std::optional<Location> location, StringRef opName,
-                                 ValueRange operands, SmallVectorImpl<Type> &types, ShapeFunction shapes) {
+                                          ValueRange operands, SmallVectorImpl<Type> &types, ShapeFunction shapes) {
   auto emit = [&]() -> InFlightDiagnostic {
     if (!location)
       return InFlightDiagnostic();
@@ -101,7 +102,8 @@ FailureOr<DimExpr> rlx::ir::detail::joinEqual(EmitError emit, const DimExpr &a, 
   return a;
 }
 
-void rlx::ir::detail::require(SmallVectorImpl<Requirement> &requirements, DimPredicate predicate, const Twine &message) {
+void rlx::ir::detail::require(SmallVectorImpl<Requirement> &requirements, DimPredicate predicate,
+                              const Twine &message) {
   if (!isCertain(predicate))
     requirements.push_back({std::move(predicate), message.str()});
 }
@@ -115,7 +117,7 @@ static std::string text(const DimExpr &dim) {
 }
 
 void rlx::ir::detail::requireEqual(Operation *op, SmallVectorImpl<Requirement> &requirements, const DimExpr &a,
-                          const DimExpr &b, const Twine &what) {
+                                   const DimExpr &b, const Twine &what) {
   require(requirements, {DimPredicate::Kind::Equal, a, b},
           op->getName().getStringRef() + ": " + what + " differ: " + text(a) + " and " + text(b));
 }

@@ -190,8 +190,8 @@ struct GraphChecker {
     for (auto [axis, size] : llvm::enumerate(tensor.getShape()))
       if (!ShapedType::isDynamic(size))
         if (Result<int64_t> value = dims.getDims()[axis].evaluate(binding); value && *value != size)
-          return at->emitOpError() << "axis " << axis << " has size " << size << ", but "
-                                   << dims.getDims()[axis].str() << " is " << *value;
+          return at->emitOpError() << "axis " << axis << " has size " << size << ", but " << dims.getDims()[axis].str()
+                                   << " is " << *value;
     return success();
   }
 

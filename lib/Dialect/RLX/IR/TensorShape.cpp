@@ -96,12 +96,18 @@ std::optional<data::ElementType> rlx::ir::toElementType(Type type) {
     return std::nullopt;
   bool isUnsigned = integer.isUnsigned();
   switch (integer.getWidth()) {
-  case 1: return isUnsigned ? std::nullopt : std::optional(E::I1);
-  case 8: return isUnsigned ? E::U8 : E::I8;
-  case 16: return isUnsigned ? E::U16 : E::I16;
-  case 32: return isUnsigned ? E::U32 : E::I32;
-  case 64: return isUnsigned ? E::U64 : E::I64;
-  default: return std::nullopt;
+  case 1:
+    return isUnsigned ? std::nullopt : std::optional(E::I1);
+  case 8:
+    return isUnsigned ? E::U8 : E::I8;
+  case 16:
+    return isUnsigned ? E::U16 : E::I16;
+  case 32:
+    return isUnsigned ? E::U32 : E::I32;
+  case 64:
+    return isUnsigned ? E::U64 : E::I64;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -109,19 +115,32 @@ Type rlx::ir::fromElementType(MLIRContext *context, data::ElementType type) {
   using E = data::ElementType;
   auto unsignedInt = [&](unsigned width) { return IntegerType::get(context, width, IntegerType::Unsigned); };
   switch (type) {
-  case E::I1: return IntegerType::get(context, 1);
-  case E::I8: return IntegerType::get(context, 8);
-  case E::I16: return IntegerType::get(context, 16);
-  case E::I32: return IntegerType::get(context, 32);
-  case E::I64: return IntegerType::get(context, 64);
-  case E::U8: return unsignedInt(8);
-  case E::U16: return unsignedInt(16);
-  case E::U32: return unsignedInt(32);
-  case E::U64: return unsignedInt(64);
-  case E::F16: return Float16Type::get(context);
-  case E::BF16: return BFloat16Type::get(context);
-  case E::F32: return Float32Type::get(context);
-  case E::F64: return Float64Type::get(context);
+  case E::I1:
+    return IntegerType::get(context, 1);
+  case E::I8:
+    return IntegerType::get(context, 8);
+  case E::I16:
+    return IntegerType::get(context, 16);
+  case E::I32:
+    return IntegerType::get(context, 32);
+  case E::I64:
+    return IntegerType::get(context, 64);
+  case E::U8:
+    return unsignedInt(8);
+  case E::U16:
+    return unsignedInt(16);
+  case E::U32:
+    return unsignedInt(32);
+  case E::U64:
+    return unsignedInt(64);
+  case E::F16:
+    return Float16Type::get(context);
+  case E::BF16:
+    return BFloat16Type::get(context);
+  case E::F32:
+    return Float32Type::get(context);
+  case E::F64:
+    return Float64Type::get(context);
   }
   return {};
 }
