@@ -482,7 +482,7 @@ Status KernelFormer::run() {
 struct FormKernels : impl::FormKernelsBase<FormKernels> {
   void runOnOperation() override {
     ir::GraphOp graph = getOperation();
-    Binding binding = boundSizes(graph);
+    Binding binding = graph.getBinding();
     for (ir::DimDeclAttr dim : graph.getDimDecls())
       if (!dim.getBound()) {
         graph.emitError() << "dim '" << dim.getName() << "' has no size: run rlx-bind-dims first";

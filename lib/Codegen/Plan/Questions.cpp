@@ -28,14 +28,6 @@ DimFacts knownFacts(ir::GraphOp graph) {
   return facts;
 }
 
-Binding boundSizes(ir::GraphOp graph) {
-  Binding binding;
-  for (ir::DimDeclAttr dim : graph.getDimDecls())
-    if (dim.getBound())
-      binding[dim.getName().str()] = *dim.getBound();
-  return binding;
-}
-
 std::vector<SizeAccessor::Asked> recordedQuestions(ir::GraphOp graph) {
   std::vector<SizeAccessor::Asked> questions;
   auto guards = graph->getAttrOfType<ArrayAttr>(kGuards);

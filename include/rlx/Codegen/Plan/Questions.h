@@ -20,8 +20,6 @@ namespace rlx::codegen {
 DimFacts declaredFacts(ir::GraphOp graph);
 /// Declared facts and everything the recorded guards taught.
 DimFacts knownFacts(ir::GraphOp graph);
-/// The sizes of the dims that are bound.
-Binding boundSizes(ir::GraphOp graph);
 
 /// The questions recorded on the graph, in order.
 std::vector<SizeAccessor::Asked> recordedQuestions(ir::GraphOp graph);
