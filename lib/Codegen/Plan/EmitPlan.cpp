@@ -242,78 +242,31 @@ Status PlanEmitter::emitLoops(Operation *root, RegionContext &context, uint32_t 
 }
 
 Status PlanEmitter::emitScatter(Operation *root, RegionContext &context, uint32_t output) {
-  Value data = root->getOperand(0), indices = root->getOperand(1), updates = root->getOperand(2);
-  Dims dims = reader.dims(root->getResult(0)), updateDims = reader.dims(updates), indexDims = reader.dims(indices);
+  Value data = root->getOperand(0), updates = root->getOperand(2);
+  Dims dims = reader.dims(root->getResult(0));
   {
     auto [loops, map] = loopsOver(dims);
     if (Status status = emitOver(root, data, dims, rowMajorWindow(dims, map), context, output); !status)
       return status;
   }
-  auto [loops, map] = loopsOver(updateDims);
-  // The result is addressed as a gather of it would be.
-  std::vector<std::pair<Value, IndexMap>> lookups;
-  SmallVector<DimExpr> extents;
-  IndexMap target;
-  ir::Combine combine;
-  auto lengthen = [&](unsigned extra) {
-    target.loops = map.loops + extra;
-    target.dims = map.dims;
-    for (IndexForm &form : target.dims) {
-      form.coefficients.resize(target.loops, DimExpr(0));
-      form.broadcast.resize(target.loops, std::nullopt);
-    }
-  };
-  if (auto scatter = dyn_cast<ir::ScatterElementsOp>(root)) {
-    combine = scatter.getCombine();
-    lengthen(1);
-    target.dims[scatter.getAxis()] = IndexForm::loop(target.loops, map.loops);
-    lookups.push_back({indices, map});
-    extents.push_back(dims[scatter.getAxis()]);
-  } else {
-    auto scatterND = cast<ir::ScatterNDOp>(root);
-    combine = scatterND.getCombine();
-    int64_t depth = *indexDims.back().constant();
-    lengthen(depth);
-    std::vector<IndexForm> forms;
-    for (int64_t j = 0; j < depth; ++j)
-      forms.push_back(IndexForm::loop(target.loops, map.loops + j));
-    for (size_t d = depth; d < dims.size(); ++d)
-      forms.push_back(target.dims[indexDims.size() - 1 + d - depth]);
-    target.dims = forms;
-    for (int64_t j = 0; j < depth; ++j) {
-      IndexMap index;
-      index.loops = map.loops;
-      for (size_t d = 0; d + 1 < indexDims.size(); ++d)
-        index.dims.push_back(map.dims[d]);
-      IndexForm column = IndexForm::zero(map.loops);
-      column.offset = DimExpr(j);
-      index.dims.push_back(column);
-      lookups.push_back({indices, index});
-      extents.push_back(dims[j]);
-    }
-  }
+  auto [loops, map] = loopsOver(reader.dims(updates));
+  LookupMaps maps = lookupMaps(root, map, reader);
   ProgramBuilder program(context, map.loops);
   uint16_t results[] = {program.pull(updates, map)};
   if (program.failed())
     return program.error();
-  Window window = rowMajorWindow(dims, target);
-  SmallVector<DimExpr> axisStrides(window.strides.begin() + map.loops, window.strides.end());
-  window.strides.resize(map.loops);
-  window.broadcast.resize(map.loops);
-  std::vector<std::pair<Window, Value>> indexWindows;
-  for (auto &[value, indexMap] : lookups) {
-    std::optional<Window> indexWindow = windowOf(value, indexMap, reader);
-    if (!indexWindow)
-      return unsupported(root, "its indices must be stored");
-    indexWindows.push_back({*indexWindow, value});
-  }
+  std::unique_ptr<data::AccessT> target =
+      makeIndexedAccess(rowMajorWindow(dims, maps.data), output, elementTypeOf(root->getResult(0)), maps, context);
+  if (!target)
+    return unsupported(root, "its indices must be stored");
+  auto elements = dyn_cast<ir::ScatterElementsOp>(root);
   data::StepT &step = addStep(data::Family::Loops, loops);
-  step.combine = static_cast<data::Combine>(combine);
+  step.combine =
+      static_cast<data::Combine>(elements ? elements.getCombine() : cast<ir::ScatterNDOp>(root).getCombine());
   step.program = program.finish(results);
   step.inputs = program.takeInputs();
   step.results.assign(std::begin(results), std::end(results));
-  step.outputs.push_back(makeIndexedAccess(window, output, elementTypeOf(root->getResult(0)), indexWindows, extents,
-                                           axisStrides, context));
+  step.outputs.push_back(std::move(target));
   return Status::ok();
 }
 

@@ -75,17 +75,23 @@ std::unique_ptr<data::AccessT> makeAccess(const Window &window, uint32_t buffer,
   return access;
 }
 
-std::unique_ptr<data::AccessT> makeIndexedAccess(Window data, uint32_t buffer, ElementType type,
-                                                 ArrayRef<std::pair<Window, Value>> indices, ArrayRef<DimExpr> extents,
-                                                 ArrayRef<DimExpr> axisStrides, RegionContext &context) {
+std::unique_ptr<data::AccessT> makeIndexedAccess(Window data, uint32_t buffer, ElementType type, const LookupMaps &maps,
+                                                 RegionContext &context) {
+  // The loops after those of the indices are the axes that the indices move along.
+  size_t loops = data.strides.size() - maps.indices.size();
+  SmallVector<DimExpr> axisStrides(data.strides.begin() + loops, data.strides.end());
+  data.strides.resize(loops);
+  data.broadcast.resize(loops);
   std::unique_ptr<data::AccessT> access = makeAccess(data, buffer, type, context.exprs);
   access->kind = data::AccessKind::Indexed;
-  for (size_t k = 0; k < indices.size(); ++k) {
-    const auto &[window, value] = indices[k];
+  for (auto [index, extent, axisStride] : llvm::zip_equal(maps.indices, maps.extents, axisStrides)) {
+    std::optional<Window> window = windowOf(index.first, index.second, context.reader);
+    if (!window)
+      return nullptr;
     access->indices.push_back(
-        makeAccess(window, context.bufferOf.lookup(window.argument), elementTypeOf(value), context.exprs));
-    access->axis_extents.push_back(context.exprs.id(extents[k]));
-    access->axis_strides.push_back(context.exprs.id(axisStrides[k]));
+        makeAccess(*window, context.bufferOf.lookup(window->argument), elementTypeOf(index.first), context.exprs));
+    access->axis_extents.push_back(context.exprs.id(extent));
+    access->axis_strides.push_back(context.exprs.id(axisStride));
   }
   return access;
 }
@@ -109,14 +115,46 @@ IndexForm constantForm(unsigned loops, DimExpr value) {
 }
 } // namespace
 
-LookupMaps gatherMaps(Operation *op, const IndexMap &map, const DimReader &reader) {
+LookupMaps lookupMaps(Operation *op, const IndexMap &map, const DimReader &reader) {
   LookupMaps maps;
   unsigned loops = map.loops;
-  auto rankOf = [](Value value) { return static_cast<size_t>(cast<RankedTensorType>(value.getType()).getRank()); };
+  // Operands 0 and 1 of all of them: what is looked up in, and the indices.
+  Value indices = op->getOperand(1);
+  Dims dims = reader.dims(op->getOperand(0)), indexDims = reader.dims(indices);
+  size_t indexRank = indexDims.size();
+  // One index a point of `map`, along `axis`.
+  auto alongAxis = [&](size_t axis) {
+    maps.data = widen(map, 1);
+    maps.data.dims[axis] = IndexForm::loop(maps.data.loops, loops);
+    maps.indices.push_back({indices, map});
+    maps.extents.push_back(dims[axis]);
+  };
+  // A tuple of indices a point, for the axes after the first `batch`.
+  auto byTuple = [&](size_t batch) {
+    int64_t depth = *indexDims.back().constant();
+    IndexMap wide = widen(map, depth);
+    maps.data.loops = wide.loops;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (d < batch)
+        maps.data.dims.push_back(wide.dims[d]);
+      else if (d < batch + depth)
+        maps.data.dims.push_back(IndexForm::loop(wide.loops, loops + d - batch));
+      else
+        maps.data.dims.push_back(wide.dims[indexRank - 1 + d - batch - depth]);
+    }
+    for (int64_t j = 0; j < depth; ++j) {
+      IndexMap index;
+      index.loops = loops;
+      for (size_t d = 0; d + 1 < indexRank; ++d)
+        index.dims.push_back(map.dims[d]);
+      index.dims.push_back(constantForm(loops, DimExpr(j)));
+      maps.indices.push_back({indices, index});
+      maps.extents.push_back(dims[batch + j]);
+    }
+  };
   llvm::TypeSwitch<Operation *>(op)
       .Case<ir::GatherOp>([&](ir::GatherOp gather) {
-        size_t axis = gather.getAxis(), indexRank = rankOf(gather.getIndices());
-        Dims dims = reader.dims(gather.getData());
+        size_t axis = gather.getAxis();
         IndexMap wide = widen(map, 1);
         IndexMap index;
         maps.data.loops = wide.loops;
@@ -127,42 +165,12 @@ LookupMaps gatherMaps(Operation *op, const IndexMap &map, const DimReader &reade
                                                : wide.dims[d - 1 + indexRank]);
         for (size_t d = 0; d < indexRank; ++d)
           index.dims.push_back(map.dims[axis + d]);
-        maps.indices.push_back({gather.getIndices(), index});
+        maps.indices.push_back({indices, index});
         maps.extents.push_back(dims[axis]);
       })
-      .Case<ir::GatherElementsOp>([&](ir::GatherElementsOp gather) {
-        size_t axis = gather.getAxis();
-        Dims dims = reader.dims(gather.getData());
-        IndexMap wide = widen(map, 1);
-        maps.data = wide;
-        maps.data.dims[axis] = IndexForm::loop(wide.loops, loops);
-        maps.indices.push_back({gather.getIndices(), map});
-        maps.extents.push_back(dims[axis]);
-      })
-      .Case<ir::GatherNDOp>([&](ir::GatherNDOp gather) {
-        size_t batch = gather.getBatchDims(), indexRank = rankOf(gather.getIndices());
-        Dims dims = reader.dims(gather.getData());
-        int64_t depth = *reader.dims(gather.getIndices()).back().constant();
-        IndexMap wide = widen(map, depth);
-        maps.data.loops = wide.loops;
-        for (size_t d = 0; d < dims.size(); ++d) {
-          if (d < batch)
-            maps.data.dims.push_back(wide.dims[d]);
-          else if (d < batch + depth)
-            maps.data.dims.push_back(IndexForm::loop(wide.loops, loops + d - batch));
-          else
-            maps.data.dims.push_back(wide.dims[indexRank - 1 + d - batch - depth]);
-        }
-        for (int64_t j = 0; j < depth; ++j) {
-          IndexMap index;
-          index.loops = loops;
-          for (size_t d = 0; d + 1 < indexRank; ++d)
-            index.dims.push_back(map.dims[d]);
-          index.dims.push_back(constantForm(loops, DimExpr(j)));
-          maps.indices.push_back({gather.getIndices(), index});
-          maps.extents.push_back(dims[batch + j]);
-        }
-      });
+      .Case<ir::GatherElementsOp, ir::ScatterElementsOp>([&](auto elements) { alongAxis(elements.getAxis()); })
+      .Case<ir::GatherNDOp>([&](ir::GatherNDOp gather) { byTuple(gather.getBatchDims()); })
+      .Case<ir::ScatterNDOp>([&](ir::ScatterNDOp) { byTuple(0); });
   return maps;
 }
 
@@ -280,23 +288,15 @@ uint16_t ProgramBuilder::pullUncached(Value value, const IndexMap &map) {
 
 uint16_t ProgramBuilder::pullLookup(Operation *op, const IndexMap &map) {
   const DimReader &reader = context.reader;
-  LookupMaps maps = gatherMaps(op, map, reader);
+  LookupMaps maps = lookupMaps(op, map, reader);
   std::optional<Window> data = windowOf(op->getOperand(0), maps.data, reader);
   if (!data)
     return fail(op, "its data must be stored");
-  SmallVector<DimExpr> axisStrides(data->strides.begin() + map.loops, data->strides.end());
-  data->strides.resize(map.loops);
-  data->broadcast.resize(map.loops);
-  std::vector<std::pair<Window, Value>> indices;
-  for (auto &[value, indexMap] : maps.indices) {
-    std::optional<Window> window = windowOf(value, indexMap, reader);
-    if (!window)
-      return fail(op, "its indices must be stored");
-    indices.push_back({*window, value});
-  }
-  uint32_t buffer = context.bufferOf.lookup(data->argument);
-  return addInput(
-      makeIndexedAccess(*data, buffer, elementTypeOf(op->getResult(0)), indices, maps.extents, axisStrides, context));
+  std::unique_ptr<data::AccessT> access =
+      makeIndexedAccess(*data, context.bufferOf.lookup(data->argument), elementTypeOf(op->getResult(0)), maps, context);
+  if (!access)
+    return fail(op, "its indices must be stored");
+  return addInput(std::move(access));
 }
 
 uint16_t ProgramBuilder::pullRandom(Operation *op, const IndexMap &map) {

@@ -42,14 +42,6 @@ Window rowMajorWindow(llvm::ArrayRef<DimExpr> dims, const IndexMap &map);
 std::unique_ptr<data::AccessT> makeAccess(const Window &window, uint32_t buffer, data::ElementType type,
                                           ExprTable &exprs);
 
-/// An index lookup: `data` is read (or written) at addresses that index operands
-/// add to. Each lookup: the extent and stride of the axis, and the index's own
-/// window.
-std::unique_ptr<data::AccessT> makeIndexedAccess(Window data, uint32_t buffer, data::ElementType type,
-                                                 llvm::ArrayRef<std::pair<Window, mlir::Value>> indices,
-                                                 llvm::ArrayRef<DimExpr> extents, llvm::ArrayRef<DimExpr> axisStrides,
-                                                 RegionContext &context);
-
 /// Where the lookups of a gather or scatter go: per index operand its value, its
 /// map, and the axis of the data it moves along; and the map of the data itself,
 /// with one more loop per index operand, in order, after the others.
@@ -58,6 +50,12 @@ struct LookupMaps {
   llvm::SmallVector<std::pair<mlir::Value, IndexMap>, 2> indices;
   llvm::SmallVector<DimExpr, 2> extents;
 };
+
+/// An index lookup: `data`, over the loops of `maps.data`, is read (or written) at
+/// addresses that the index operands add to. Null where an index operand is
+/// neither a region argument nor a view of one.
+std::unique_ptr<data::AccessT> makeIndexedAccess(Window data, uint32_t buffer, data::ElementType type,
+                                                 const LookupMaps &maps, RegionContext &context);
 
 /// Builds the element program of a region: pulls what a value needs at an
 /// iteration point, through views and elementwise ops, down to accesses.
@@ -103,8 +101,9 @@ private:
   Error failure;
 };
 
-/// The maps of a gather op at the map of its result.
-LookupMaps gatherMaps(mlir::Operation *op, const IndexMap &map, const DimReader &reader);
+/// The maps of a gather at the map of its result, or of a scatter at the map of its
+/// updates: a scatter addresses its result as a gather of it would.
+LookupMaps lookupMaps(mlir::Operation *op, const IndexMap &map, const DimReader &reader);
 
 /// Element type of a tensor value.
 data::ElementType elementTypeOf(mlir::Value value);
