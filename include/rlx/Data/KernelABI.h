@@ -89,6 +89,24 @@ struct ErrorWord {
 ///   spec.inputs lists the epilogue inputs only; InnerMode speaks of n.
 ///   order:    each sum takes k = 0, 1, ... in turn in one accumulator (fma).
 ///
+/// Attention         (Bt = batch_rank) softmax(program(q k^T)) v, a row of scores at a time
+///   integers: batch[Bt], M (queries), N (keys), K (elements of a query),
+///             D (elements of a row of v and of the output);
+///             q: stride[Bt], m stride, k stride;
+///             k: stride[Bt], n stride, k stride;
+///             v: stride[Bt], n stride, d stride;
+///             output: stride[Bt], m stride, d stride;
+///             operand blocks over Bt + 2 loops (batch, m, n): the program's inputs
+///   pointers: q, k, v, output, the program's inputs, scratch
+///   tiles:    row-major index over (batch, block of kAttentionRows queries).
+///   scratch:  attentionScratchBytes(N, K, D), one per worker.
+///   program:  value 0 = the score q . k (f32), then the inputs.
+///   spec.inputs: q, k, v (InnerMode along K, K and D), then the program's
+///   inputs (along N); spec.outputs: one (along D). K, N and D may be 0.
+///   order:    each score takes its elements in turn in one accumulator (fma),
+///             and so does each sum over the keys; the sum of a row's
+///             exponentials is made as Rows makes it.
+///
 /// Scan              (E = outer loops, 1 or more; then the scanned loop)
 ///   integers: extent[E], length; x: stride[E], scan stride;
 ///             output: stride[E], scan stride
@@ -106,6 +124,9 @@ inline constexpr int64_t kLoopsBlock = 4096;
 inline constexpr int64_t kReduceLanes = 32;
 /// Columns of a packed panel.
 inline constexpr int64_t kPanel = 16;
+
+/// Queries of an Attention tile.
+inline constexpr int64_t kAttentionRows = 6;
 
 /// Bytes of scratch a worker of a Matmul step needs: one panel of B.
 inline constexpr int64_t matmulScratchBytes(int64_t k, int64_t accumulatorBytes) {

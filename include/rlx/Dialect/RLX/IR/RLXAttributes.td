@@ -87,7 +87,8 @@ def RLX_CombineAttr : EnumAttr<RLX_Dialect, RLX_Combine, "combine">;
 
 def RLX_KernelFamily : I32EnumAttr<"KernelFamily", "which builder makes a kernel", [
   I32EnumAttrCase<"Loops", 0, "loops">, I32EnumAttrCase<"Reduce", 1, "reduce">, I32EnumAttrCase<"Rows", 2, "rows">,
-  I32EnumAttrCase<"Matmul", 3, "matmul">, I32EnumAttrCase<"Scan", 4, "scan">]> {
+  I32EnumAttrCase<"Matmul", 3, "matmul">, I32EnumAttrCase<"Scan", 4, "scan">,
+  I32EnumAttrCase<"Attention", 5, "attention">]> {
   let cppNamespace = "::rlx::ir";
   let genSpecializedAttr = 0;
 }
