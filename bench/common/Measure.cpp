@@ -1,0 +1,267 @@
+//===- Measure.cpp - what the machine can do, and fair timing -------------===//
+#include "Measure.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <immintrin.h>
+#include <new>
+#include <sched.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace rlx::bench;
+
+static volatile double sink; // what is computed is looked at, so that it is not left out
+
+double rlx::bench::now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double rlx::bench::median(std::vector<double> values) {
+  if (values.empty())
+    return 0;
+  std::ranges::sort(values);
+  size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+int rlx::bench::cpuCount() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
+    return 1;
+  return CPU_COUNT(&set);
+}
+
+std::string rlx::bench::cpuName() {
+  std::string name = "unknown CPU";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) {
+      name = line.substr(std::min(line.size(), line.find(':') + 2));
+      break;
+    }
+  std::string family, model;
+  file.clear();
+  file.seekg(0);
+  for (std::string line; std::getline(file, line) && (family.empty() || model.empty());) {
+    if (line.starts_with("cpu family"))
+      family = line.substr(line.find(':') + 2);
+    else if (line.starts_with("model\t"))
+      model = line.substr(line.find(':') + 2);
+  }
+  if (!family.empty())
+    name += " (family " + family + ", model " + model + ")";
+  const std::pair<const char *, int> caches[] = {
+      {"L1d", _SC_LEVEL1_DCACHE_SIZE}, {"L2", _SC_LEVEL2_CACHE_SIZE}, {"L3", _SC_LEVEL3_CACHE_SIZE}};
+  for (const auto &[level, key] : caches)
+    if (long bytes = ::sysconf(key); bytes > 0)
+      name += std::string(", ") + level + " " +
+              (bytes >= 1 << 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB");
+  return name;
+}
+
+//===--- threads that start together ----------------------------------------===//
+
+/// Seconds from the moment all threads are there until the last is done. `work` gets the thread's number.
+static double together(int threads, const std::function<void(int)> &work) {
+  if (threads <= 1) {
+    double start = now();
+    work(0);
+    return now() - start;
+  }
+  std::atomic<int> waiting{0};
+  std::vector<double> starts(static_cast<size_t>(threads)), ends(starts);
+  auto body = [&](int number) {
+    ++waiting;
+    while (waiting.load() < threads)
+      _mm_pause();
+    starts[static_cast<size_t>(number)] = now();
+    work(number);
+    ends[static_cast<size_t>(number)] = now();
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i)
+    others.emplace_back(body, i);
+  body(0);
+  for (std::thread &other : others)
+    other.join();
+  return *std::ranges::max_element(ends) - *std::ranges::min_element(starts);
+}
+
+//===--- multiply-adds ------------------------------------------------------===//
+
+static constexpr int kChains = 12;
+
+__attribute__((target("avx2,fma"), noinline)) static void multiplyAdds8(int64_t rounds) {
+  __m256 x[kChains], y = _mm256_set1_ps(0.999f);
+  for (int i = 0; i < kChains; ++i)
+    x[i] = _mm256_set1_ps(static_cast<float>(i));
+  for (int64_t round = 0; round < rounds; ++round)
+    for (int i = 0; i < kChains; ++i) {
+      x[i] = _mm256_fmadd_ps(x[i], y, y);
+      asm volatile("" : "+x"(x[i]));
+    }
+}
+
+__attribute__((target("avx512f"), noinline)) static void multiplyAdds16(int64_t rounds) {
+  __m512 x[kChains], y = _mm512_set1_ps(0.999f);
+  for (int i = 0; i < kChains; ++i)
+    x[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int64_t round = 0; round < rounds; ++round)
+    for (int i = 0; i < kChains; ++i) {
+      x[i] = _mm512_fmadd_ps(x[i], y, y);
+      asm volatile("" : "+v"(x[i]));
+    }
+}
+
+double rlx::bench::fmaPeak(int threads) {
+  constexpr int64_t kRounds = 600000;
+  double operations = 2.0 * kChains * kRounds * threads;
+  double best = 8 * operations / together(threads, [](int) { multiplyAdds8(kRounds); });
+  if (__builtin_cpu_supports("avx512f"))
+    best = std::max(best, 16 * operations / together(threads, [](int) { multiplyAdds16(kRounds); }));
+  return best * 1e-9;
+}
+
+//===--- memory -------------------------------------------------------------===//
+
+struct Memory::Impl {
+  std::byte *data = nullptr;
+  size_t bytes = 0;
+};
+
+// Every thread has 8 streams of whole 256-byte blocks at most, for up to 16 threads.
+static constexpr size_t kBlock = 256, kMaxStreams = 8, kUnit = kBlock * kMaxStreams * 16;
+
+Memory::Memory(size_t bytes) : impl(std::make_unique<Impl>()) {
+  impl->bytes = std::max<size_t>((bytes + kUnit - 1) / kUnit, 1) * kUnit;
+  impl->data = static_cast<std::byte *>(std::aligned_alloc(4096, (impl->bytes + 4095) / 4096 * 4096));
+  if (!impl->data)
+    throw std::bad_alloc();
+  std::memset(impl->data, 1, impl->bytes);
+}
+
+Memory::~Memory() { std::free(impl->data); }
+
+/// Adds up `bytes` bytes in `streams` pieces that are walked side by side.
+__attribute__((target("avx2"), noinline)) static double readStreams(const std::byte *data, size_t bytes,
+                                                                    size_t streams) {
+  size_t piece = bytes / streams;
+  __m256 sum[4] = {};
+  for (size_t at = 0; at < piece; at += kBlock / 2)
+    for (size_t stream = 0; stream < streams; ++stream) {
+      const float *from = reinterpret_cast<const float *>(data + stream * piece + at);
+      for (int i = 0; i < 4; ++i)
+        sum[i] = _mm256_add_ps(sum[i], _mm256_loadu_ps(from + 8 * i));
+    }
+  __m256 all = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3]));
+  return _mm256_cvtss_f32(all);
+}
+
+__attribute__((target("avx2"), noinline)) static void copyStreams(std::byte *to, const std::byte *from, size_t bytes,
+                                                                  size_t streams) {
+  size_t piece = bytes / streams;
+  for (size_t at = 0; at < piece; at += kBlock / 2)
+    for (size_t stream = 0; stream < streams; ++stream)
+      for (int i = 0; i < 4; ++i) {
+        size_t place = stream * piece + at + 32 * static_cast<size_t>(i);
+        _mm256_storeu_ps(reinterpret_cast<float *>(to + place),
+                         _mm256_loadu_ps(reinterpret_cast<const float *>(from + place)));
+      }
+}
+
+/// How often a pass over `bytes` is repeated, so that a sample moves 32 MB or more: some milliseconds.
+static int passes(size_t bytes) { return static_cast<int>(std::max<size_t>((32u << 20) / bytes, 1)); }
+
+double Memory::read(int threads) {
+  double best = 0;
+  size_t share = impl->bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
+  int repeats = passes(impl->bytes);
+  for (size_t streams : {1, 4, 8}) {
+    double seconds = together(threads, [&](int number) {
+      double sum = 0;
+      for (int i = 0; i < repeats; ++i) {
+        sum += readStreams(impl->data + static_cast<size_t>(number) * share, share, streams);
+        asm volatile("" ::: "memory"); // each pass reads anew
+      }
+      if (sum == 0)
+        sink = sum;
+    });
+    best = std::max(best, static_cast<double>(share) * threads * repeats / seconds);
+  }
+  return best * 1e-9;
+}
+
+double Memory::copy(int threads) {
+  double best = 0;
+  size_t half = impl->bytes / 2;
+  size_t share = half / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
+  int repeats = passes(impl->bytes);
+  for (size_t streams : {1, 4}) {
+    double seconds = together(threads, [&](int number) {
+      size_t at = static_cast<size_t>(number) * share;
+      for (int i = 0; i < repeats; ++i)
+        copyStreams(impl->data + half + at, impl->data + at, share, streams);
+    });
+    best = std::max(best, 2 * static_cast<double>(share) * threads * repeats / seconds);
+  }
+  return best * 1e-9;
+}
+
+//===--- calls in turn ------------------------------------------------------===//
+
+size_t Race::add(std::function<void()> call) {
+  contestants.push_back({std::move(call), 0, {}});
+  return contestants.size() - 1;
+}
+
+double Race::turn(Contestant &contestant, double turnSeconds) {
+  if (contestant.calls == 0) {
+    contestant.call(); // its memory is touched, its code is in
+    double start = now();
+    contestant.call();
+    double once = std::max(now() - start, 1e-8);
+    contestant.calls = static_cast<int>(std::clamp(turnSeconds / once, 1.0, 1e6));
+  }
+  double start = now();
+  for (int i = 0; i < contestant.calls; ++i)
+    contestant.call();
+  return (now() - start) / contestant.calls;
+}
+
+void Race::run(int rounds, double turnSeconds) {
+  for (Contestant &contestant : contestants)
+    turn(contestant, turnSeconds);
+  for (int round = 0; round < rounds; ++round) {
+    peaks.push_back(fmaPeak(peakThreads));
+    for (size_t i = 0; i < contestants.size(); ++i) {
+      size_t who = (i + static_cast<size_t>(round)) % contestants.size();
+      if (round % 2)
+        who = contestants.size() - 1 - who;
+      contestants[who].seconds.push_back(turn(contestants[who], turnSeconds));
+    }
+  }
+}
+
+double Race::seconds(size_t who) const { return median(contestants[who].seconds); }
+double Race::fastest(size_t who) const { return std::ranges::min(contestants[who].seconds); }
+double Race::peak() const { return median(peaks); }
+
+double Race::shareOfPeak(size_t who, double flops) const {
+  std::vector<double> shares;
+  for (size_t round = 0; round < peaks.size(); ++round)
+    shares.push_back(flops * 1e-9 / contestants[who].seconds[round] / peaks[round]);
+  return median(shares);
+}
+
+double Race::ratio(size_t who, size_t other) const {
+  std::vector<double> ratios;
+  for (size_t round = 0; round < peaks.size(); ++round)
+    ratios.push_back(contestants[who].seconds[round] / contestants[other].seconds[round]);
+  return median(ratios);
+}

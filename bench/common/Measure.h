@@ -1,0 +1,84 @@
+//===- Measure.h - what the machine can do, and fair timing -----*- C++ -*-===//
+//
+// Clock speeds and neighbours come and go: whatever is timed is timed in turn
+// with a loop that knows nothing but registers, and reported beside it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef RLX_BENCH_COMMON_MEASURE_H
+#define RLX_BENCH_COMMON_MEASURE_H
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rlx::bench {
+
+/// Seconds of a clock that never goes back.
+double now();
+
+/// 0 for none.
+double median(std::vector<double> values);
+
+/// The CPU as it names itself, and its caches, in one line. No name of a host.
+std::string cpuName();
+/// CPUs that this process may run on.
+int cpuCount();
+
+/// GFLOP/s of independent f32 multiply-adds in registers, with the widest vectors there are: what no kernel exceeds.
+/// One sample of about 3 ms on each of `threads` threads.
+double fmaPeak(int threads = 1);
+
+/// Memory that is read and copied in several streams at once, to see what its level of the memory system gives.
+class Memory {
+public:
+  /// Takes and touches `bytes` (rounded up to whole streams).
+  explicit Memory(size_t bytes);
+  ~Memory();
+  /// GB/s of reading all of it, the best of 1, 4 and 8 streams a thread. One sample of a few ms for each.
+  double read(int threads = 1);
+  /// GB/s of copying one half to the other: bytes read plus bytes written.
+  double copy(int threads = 1);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+};
+
+/// Calls timed in turn, each round in another order, with the FMA peak at the start of each round.
+class Race {
+public:
+  /// `peakThreads`: of the peak loop.
+  explicit Race(int peakThreads = 1) : peakThreads(peakThreads) {}
+  /// Returns the number by which the results are asked for. A turn is as many calls as take `turnSeconds`.
+  size_t add(std::function<void()> call);
+  /// May be called again, and goes on then. One round to warm up comes first.
+  void run(int rounds, double turnSeconds = 0.003);
+
+  /// Seconds of one call: the median turn, the fastest turn.
+  double seconds(size_t who) const;
+  double fastest(size_t who) const;
+  /// GFLOP/s of the peak loop, the median.
+  double peak() const;
+  /// The median over the rounds of the share of that round's peak that `flops` operations a call reached.
+  double shareOfPeak(size_t who, double flops) const;
+  /// The median over the rounds of the seconds of one over the seconds of another.
+  double ratio(size_t who, size_t other) const;
+
+private:
+  struct Contestant {
+    std::function<void()> call;
+    int calls = 0;               ///< in a turn; 0: not known yet
+    std::vector<double> seconds; ///< of a call, by round
+  };
+  double turn(Contestant &contestant, double turnSeconds);
+
+  int peakThreads;
+  std::vector<Contestant> contestants;
+  std::vector<double> peaks;
+};
+
+} // namespace rlx::bench
+
+#endif // RLX_BENCH_COMMON_MEASURE_H
