@@ -98,8 +98,11 @@ struct ErrorWord {
 ///             output: stride[Bt], m stride, d stride;
 ///             operand blocks over Bt + 2 loops (batch, m, n): the program's inputs
 ///   pointers: q, k, v, output, the program's inputs, scratch
-///   tiles:    row-major index over (batch, block of kAttentionRows queries).
-///   scratch:  attentionScratchBytes(N, K, D), one per worker.
+///   tiles:    row-major index over (batch, block of row_class queries).
+///   row_class: kAttentionRows, blocks of so many queries, the last one
+///             shorter; or 1, one query at a time, which suits M = 1 with many
+///             keys. The bits are the same.
+///   scratch:  attentionScratchBytes(M, N, K, D), one per worker.
 ///   program:  value 0 = the score q . k (f32), then the inputs.
 ///   spec.inputs: q, k, v (InnerMode along K, K and D), then the program's
 ///   inputs (along N); spec.outputs: one (along D). K, N and D may be 0.
@@ -127,10 +130,25 @@ inline constexpr int64_t kPanel = 16;
 
 /// Queries of an Attention tile.
 inline constexpr int64_t kAttentionRows = 6;
+/// Attention tiles of one batch index that walk the keys together.
+inline constexpr int64_t kAttentionGroup = 4;
+/// Keys whose rows of v an Attention kernel takes at a time.
+inline constexpr int64_t kAttentionKeys = 64;
 
 /// Bytes of scratch a worker of a Matmul step needs: one panel of B.
 inline constexpr int64_t matmulScratchBytes(int64_t k, int64_t accumulatorBytes) {
   return k * kPanel * accumulatorBytes;
+}
+
+/// Bytes of scratch a worker of an Attention step needs, all f32: k in panels of 16 keys, then rows of v, padded to 16
+/// (one panel and kAttentionKeys rows where one group takes all queries); then for each query of a group its scores,
+/// its elements and its output. The caller knows that (N + 128) * (K + D + 128) * 4 does not overflow.
+inline constexpr int64_t attentionScratchBytes(int64_t m, int64_t n, int64_t k, int64_t d) {
+  auto padded = [](int64_t size) { return (size + kPanel - 1) / kPanel * kPanel; };
+  constexpr int64_t kMost = kAttentionRows * kAttentionGroup;
+  int64_t panels = m <= kMost ? kPanel * k : padded(n) * k;
+  int64_t values = (m <= kMost ? kAttentionKeys : n) * padded(d);
+  return 4 * (panels + values + kMost * (padded(n) + kPanel + padded(k) + padded(d)));
 }
 
 } // namespace rlx
