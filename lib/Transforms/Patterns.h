@@ -14,8 +14,12 @@ namespace rlx::transforms {
 void addActivationPatterns(mlir::RewritePatternSet &patterns);
 /// Layer and RMS normalisation spelled as reductions (RecognizeNorms.cpp).
 void addNormPatterns(mlir::RewritePatternSet &patterns);
+/// Lookups whose indices are the positions themselves (RecognizeLookups.cpp).
+void addLookupPatterns(mlir::RewritePatternSet &patterns);
 /// Weights kept in int8 behind matmul, gather and transpose (KeepQuantized.cpp).
 void addQuantizedPatterns(mlir::RewritePatternSet &patterns);
+/// Element ops in front of views, towards the matmul they follow (MoveViews.cpp).
+void addMoveViewPatterns(mlir::RewritePatternSet &patterns);
 /// Squares, and views that cancel (Cancel.cpp).
 void addCancelPatterns(mlir::RewritePatternSet &patterns);
 

@@ -20,6 +20,8 @@ struct Simplify : impl::SimplifyBase<Simplify> {
     addActivationPatterns(set);
     addNormPatterns(set);
     addQuantizedPatterns(set);
+    addLookupPatterns(set);
+    addMoveViewPatterns(set);
     addCancelPatterns(set);
     ir::DimValuesOp::getCanonicalizationPatterns(set, context);
     patterns = std::move(set);

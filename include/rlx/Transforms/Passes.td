@@ -175,7 +175,12 @@ def Simplify : Pass<"rlx-simplify", "::rlx::ir::GraphOp"> {
     RMS normalisation spelled as reductions, and weights that are stored as int8
     and dequantised by a convert and a mul. The last stay int8: the scale moves
     behind the matmul (but in f16, which might not hold the sum without it) or
-    the gather, and nothing of the weight's size is made.
+    the gather, and nothing of the weight's size is made. A lookup whose indices
+    are the positions themselves (masks built from ranges) is a view.
+
+    Moved: an element op that follows a matmul behind a reshape or a transpose
+    goes in front of it, where the matmul's kernel can take it in: the scale of
+    a query after the split into heads, a residual added in another rank.
 
     Before:
 
