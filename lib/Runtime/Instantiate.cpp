@@ -86,9 +86,14 @@ Status validate(const data::PlanTemplateT &plan, const data::ModelSignatureT &si
   for (const auto &step : plan.steps) {
     if (!step)
       return malformed("a step is missing");
-    bool good = step->k < plan.exprs.size() || step->family != data::Family::Matmul;
-    if (step->family == data::Family::Matmul)
-      good &= step->a_k_stride < plan.exprs.size() && step->b_k_stride < plan.exprs.size();
+    bool good = true;
+    bool attends = step->family == data::Family::Attention;
+    if (step->family == data::Family::Matmul || attends)
+      for (uint32_t expr : {step->k, step->a_k_stride, step->b_k_stride})
+        good &= expr < plan.exprs.size();
+    if (attends)
+      for (uint32_t expr : {step->d, step->v_stride, step->output_stride})
+        good &= expr < plan.exprs.size();
     for (uint32_t expr : step->iteration)
       good &= expr < plan.exprs.size();
     for (const auto &access : step->inputs)
@@ -326,6 +331,9 @@ Result<std::shared_ptr<const Specialization>> rlx::instantiate(std::shared_ptr<c
       break;
     case data::Family::Matmul:
       selected = selectMatmul(reader, spec, call, made->scratchBytes);
+      break;
+    case data::Family::Attention:
+      selected = selectAttention(reader, spec, call, made->scratchBytes);
       break;
     case data::Family::Scan:
       selected = selectScan(reader, spec, call);

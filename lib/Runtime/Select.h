@@ -132,6 +132,8 @@ Selected selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance 
 Selected selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
 /// `scratchBytes` grows to what the step needs.
 Selected selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes);
+/// `scratchBytes` grows to what the step needs.
+Selected selectAttention(StepReader &reader, data::KernelSpecT &spec, StepInstance &call, int64_t &scratchBytes);
 Selected selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call);
 
 } // namespace rlx::select

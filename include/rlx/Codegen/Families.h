@@ -14,6 +14,7 @@ Status emitReduce(Emitter &e, const data::KernelSpecT &spec);
 Status emitRows(Emitter &e, const data::KernelSpecT &spec);
 Status emitMatmul(Emitter &e, const data::KernelSpecT &spec);
 Status emitScan(Emitter &e, const data::KernelSpecT &spec);
+Status emitAttention(Emitter &e, const data::KernelSpecT &spec);
 
 } // namespace rlx
 

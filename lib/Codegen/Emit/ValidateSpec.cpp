@@ -161,6 +161,27 @@ Status validateSpec(const data::KernelSpecT &spec) {
       return types.takeError();
     return checkResults(spec, spec.outputs.size(), types->size());
   }
+  case Family::Attention: {
+    if (spec.batch_rank > kMaxRank || (spec.row_class != 1 && spec.row_class != kAttentionRows))
+      return invalid("attention row class " + std::to_string(spec.row_class));
+    if (spec.inputs.size() < 3 || spec.outputs.size() != 1)
+      return invalid("attention takes q, k, v and its program's inputs, and has one output");
+    for (const data::AccessSpecT *access :
+         {spec.inputs[0].get(), spec.inputs[1].get(), spec.inputs[2].get(), spec.outputs[0].get()})
+      if (access->kind != AccessKind::Direct || !isFloatType(access->type) || access->type == ElementType::F64)
+        return invalid("attention is of direct operands of f32, f16 or bf16");
+    std::vector<ElementType> start = {ElementType::F32};
+    start.insert(start.end(), inputs.begin() + 3, inputs.end());
+    Result<std::vector<ElementType>> types = checkProgram(spec.program, start);
+    if (!types)
+      return types.takeError();
+    if (Status status = checkResults(spec, 1, types->size()); !status)
+      return status;
+    ElementType score = (*types)[spec.results[0]];
+    if (!isFloatType(score) || score == ElementType::F64)
+      return invalid("attention scores are not " + std::string(elementTypeName(score)));
+    return Status::ok();
+  }
   case Family::Scan:
     if (spec.inputs.size() != 1 || spec.outputs.size() != 1)
       return invalid("a scan has one input and one output");

@@ -160,6 +160,8 @@ Status emitFamily(Emitter &e, const data::KernelSpecT &spec) {
     return emitMatmul(e, spec);
   case Family::Scan:
     return emitScan(e, spec);
+  case Family::Attention:
+    return emitAttention(e, spec);
   }
   return Error{ErrorCode::InvalidArgument, "kernel spec: unknown family"};
 }

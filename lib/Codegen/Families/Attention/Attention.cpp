@@ -1,0 +1,376 @@
+//===- Attention.cpp - softmax(program(q k^T)) v, a few rows at a time ----===//
+//
+// A tile is a block of queries of one batch index. A group of tiles walks the
+// keys together: its scores stand in scratch, one row a query, take the program
+// and the softmax there, and multiply with v. The keys are turned into panels of
+// 16 columns and the rows of v into f32 by the first group of a batch index;
+// where there is one group only, a panel at a time, which then stays in cache.
+//
+// Rows of a tile that no query has repeat its last one, so that there is one
+// micro-kernel. Each sum takes its elements in turn in one accumulator, whatever
+// the block, the group or the tile: a row's bits do not depend on the others.
+//
+//===----------------------------------------------------------------------===//
+#include "rlx/Codegen/ElementProgram.h"
+#include "rlx/Codegen/Families.h"
+#include "rlx/Codegen/Operand.h"
+
+#include "llvm/IR/Intrinsics.h"
+
+using namespace llvm;
+
+namespace rlx {
+
+using data::ElementType;
+using data::InnerMode;
+using data::Opcode;
+
+namespace {
+
+using Values = Emitter::Values;
+
+/// Lanes of everything: a panel's columns. What is shorter than that is two registers, with AVX2.
+constexpr unsigned W = kPanel;
+static_assert(kReduceLanes == 2 * W, "a row's sum is kept in two vectors");
+
+class AttentionBuilder {
+public:
+  AttentionBuilder(Emitter &e, const data::KernelSpecT &spec)
+      : e(e), b(e.b), spec(spec), batchRank(spec.batch_rank), rows(spec.row_class) {}
+
+  Status emit();
+
+private:
+  void arguments();
+  Values group(ArrayRef<Value *> state);
+  void packQueries();
+  void packKeys(Value *firstKey, Value *panel);
+  void transposeKeys(Value *row, Value *count, Value *stride, Value *panel);
+  void packValues(Value *firstKey, Value *keys, Value *to);
+  void multiply(Value *left, Value *leftPitch, Value *right, Value *rightPitch, Value *length, Value *sums,
+                Value *sumPitch, bool add);
+  void softmax(Value *query, Value *scores);
+  void storeOutput(Value *query, Value *sums);
+
+  /// Walks `length` elements of an operand's row, W at a time.
+  void eachBlock(Value *length, function_ref<void(const Block &)> body);
+  Operand::Row enter(Operand &operand, Value *outer, bool preload = false);
+  Value *loadWide(Operand &operand, const Operand::Row &row, const Block &block);
+
+  Value *at(Value *base, Value *offset) { return e.elementPointer(base, ElementType::F32, offset); }
+  Value *loadLanes(Value *from) { return e.load(from, ElementType::F32, W); }
+  void storeLanes(Value *to, Value *value) { e.store(to, ElementType::F32, value, W); }
+  Value *least(Value *x, Value *y) { return b.CreateBinaryIntrinsic(Intrinsic::smin, x, y); }
+  Value *panelsOf(Value *size) { return b.CreateLShr(b.CreateAdd(size, e.i64(W - 1)), Log2_32(W)); }
+  Value *padded(Value *size) { return b.CreateShl(panelsOf(size), Log2_32(W)); }
+  Value *times(Value *x, Value *y) { return b.CreateMul(x, y); }
+  Value *fma(Value *x, Value *y, Value *sum) { return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, sum}); }
+  template <typename Join> Value *combine(Value *lanes, Join join);
+
+  Emitter &e;
+  IRBuilder<> &b;
+  const data::KernelSpecT &spec;
+  unsigned batchRank, rows;
+
+  Value *M = nullptr, *N = nullptr, *K = nullptr, *D = nullptr;
+  Value *paddedK = nullptr, *paddedN = nullptr, *paddedD = nullptr, *scorePitch = nullptr;
+  Value *blocks = nullptr;   ///< tiles of a batch index
+  Value *oneGroup = nullptr; ///< i1: they are one group
+  Value *keyRoom = nullptr, *valueRoom = nullptr, *scoreRoom = nullptr, *queryRoom = nullptr, *outputRoom = nullptr;
+  SmallVector<Operand, 8> operands; ///< q, k, v, output, the program's inputs
+
+  // Of the group at hand.
+  Values batch;
+  Value *batchIndex = nullptr, *firstQuery = nullptr, *tiles = nullptr;
+};
+
+void AttentionBuilder::arguments() {
+  M = e.integer(batchRank);
+  N = e.integer(batchRank + 1);
+  K = e.integer(batchRank + 2);
+  D = e.integer(batchRank + 3);
+  unsigned integer = batchRank + 4, pointer = 0, loops = batchRank + 2;
+  for (unsigned i = 0; i < 3; ++i)
+    operands.emplace_back(e, *spec.inputs[i], i, loops, integer, pointer);
+  operands.emplace_back(e, *spec.outputs[0], static_cast<unsigned>(spec.inputs.size()), loops, integer, pointer);
+  for (unsigned i = 3; i < spec.inputs.size(); ++i)
+    operands.emplace_back(e, *spec.inputs[i], i, loops, integer, pointer);
+  Value *scratch = e.pointer(pointer);
+
+  paddedK = padded(K);
+  paddedN = padded(N);
+  paddedD = padded(D);
+  scorePitch = b.CreateAdd(paddedN, e.i64(W));
+  blocks = b.CreateSDiv(b.CreateAdd(M, e.i64(rows - 1)), e.i64(rows));
+  constexpr int64_t kMost = kAttentionRows * kAttentionGroup;
+  oneGroup = b.CreateICmpSLE(M, e.i64(kMost));
+  // As attentionScratchBytes() counts.
+  keyRoom = scratch;
+  valueRoom = at(keyRoom, times(b.CreateSelect(oneGroup, e.i64(W), paddedN), K));
+  scoreRoom = at(valueRoom, times(b.CreateSelect(oneGroup, e.i64(kAttentionKeys), N), paddedD));
+  queryRoom = at(scoreRoom, times(e.i64(kMost), scorePitch));
+  outputRoom = at(queryRoom, times(e.i64(kMost), paddedK));
+}
+
+Operand::Row AttentionBuilder::enter(Operand &operand, Value *outer, bool preload) {
+  Values indices = batch;
+  indices.push_back(outer);
+  indices.push_back(e.i64(0));
+  Value *element = times(b.CreateAdd(times(batchIndex, M), outer), N);
+  return operand.enter(indices, batchRank + 1, element, preload);
+}
+
+void AttentionBuilder::eachBlock(Value *length, function_ref<void(const Block &)> body) {
+  e.forLoop(e.i64(0), length, e.i64(W), [&](Value *i) {
+    Value *left = b.CreateSub(length, i);
+    body({i, i, W, b.CreateICmpSGE(left, e.i64(W)), least(left, e.i64(W))});
+  });
+}
+
+/// W elements as f32, zeros where the row has none.
+Value *AttentionBuilder::loadWide(Operand &operand, const Operand::Row &row, const Block &block) {
+  SmallVector<Lanes> loaded;
+  loadBlock(e, operand, row, block, loaded);
+  return emitConvert(e, loaded[0], ElementType::F32, W);
+}
+
+/// The queries of the group as f32 rows of paddedK.
+void AttentionBuilder::packQueries() {
+  Operand &q = operands[0];
+  e.forLoop(e.i64(0), times(tiles, e.i64(rows)), e.i64(1), [&](Value *r) {
+    Value *query = least(b.CreateAdd(firstQuery, r), b.CreateSub(M, e.i64(1)));
+    Operand::Row row = enter(q, query);
+    Value *to = at(queryRoom, times(r, paddedK));
+    eachBlock(K, [&](const Block &block) { storeLanes(at(to, block.i), loadWide(q, row, block)); });
+  });
+}
+
+/// Keys firstKey .. firstKey + 16 as columns of a panel [K][16]; the last key repeated where there is none.
+void AttentionBuilder::packKeys(Value *firstKey, Value *panel) {
+  Operand &k = operands[1];
+  ElementType type = k.type();
+  Value *last = b.CreateSub(N, e.i64(1));
+  auto elementwise = [&] {
+    e.forLoop(e.i64(0), e.i64(W), e.i64(1), [&](Value *column) {
+      Operand::Row row = enter(k, least(b.CreateAdd(firstKey, column), last));
+      e.forLoop(e.i64(0), K, e.i64(1), [&](Value *i) {
+        Value *element = emitConvert(e, k.load(row, i, i, 1), ElementType::F32, 1);
+        e.store(at(panel, b.CreateAdd(times(i, e.i64(W)), column)), ElementType::F32, element, 1);
+      });
+    });
+    return Values();
+  };
+  if (spec.inputs[1]->inner != InnerMode::Contiguous) {
+    elementwise();
+    return;
+  }
+  // Squares of 8 keys by 8 elements, the last square of a row again where they do not divide.
+  constexpr unsigned S = 8;
+  e.ifThenElse(
+      b.CreateICmpSGE(K, e.i64(S)),
+      [&] {
+        e.forLoop(e.i64(0), e.i64(W), e.i64(S), [&](Value *column) {
+          SmallVector<Operand::Row, S> keys;
+          for (unsigned r = 0; r < S; ++r)
+            keys.push_back(enter(k, least(b.CreateAdd(firstKey, b.CreateAdd(column, e.i64(r))), last)));
+          e.forLoop(e.i64(0), K, e.i64(S), [&](Value *i) {
+            i = least(i, b.CreateSub(K, e.i64(S)));
+            Values square;
+            for (const Operand::Row &key : keys) {
+              Value *lanes = e.load(e.elementPointer(key.pointer, type, i), type, S);
+              square.push_back(emitConvert(e, {lanes, type}, ElementType::F32, S));
+            }
+            // Rows and columns change places in three rounds: neighbours, pairs, halves.
+            static constexpr int kRounds[3][2][S] = {
+                {{0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15}},
+                {{0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}},
+                {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}},
+            };
+            for (unsigned round = 0; round < 3; ++round) {
+              unsigned distance = 1u << round;
+              for (unsigned r = 0; r < S; ++r) {
+                if (r & distance)
+                  continue;
+                Value *x = square[r], *y = square[r + distance];
+                square[r] = b.CreateShuffleVector(x, y, kRounds[round][0]);
+                square[r + distance] = b.CreateShuffleVector(x, y, kRounds[round][1]);
+              }
+            }
+            Value *to = at(panel, b.CreateAdd(times(i, e.i64(W)), column));
+            for (unsigned r = 0; r < S; ++r)
+              e.store(at(to, e.i64(r * W)), ElementType::F32, square[r], S);
+          });
+        });
+        return Values();
+      },
+      elementwise);
+}
+
+/// `keys` rows of v as f32 rows of paddedD.
+void AttentionBuilder::packValues(Value *firstKey, Value *keys, Value *to) {
+  Operand &v = operands[2];
+  e.forLoop(e.i64(0), keys, e.i64(1), [&](Value *n) {
+    Operand::Row row = enter(v, b.CreateAdd(firstKey, n));
+    Value *target = at(to, times(n, paddedD));
+    eachBlock(D, [&](const Block &block) { storeLanes(at(target, block.i), loadWide(v, row, block)); });
+  });
+}
+
+/// sums[r][0..16] = (add: itself +) sum over i < length of left[r][i] * right[i][0..16], for the rows of a tile.
+void AttentionBuilder::multiply(Value *left, Value *leftPitch, Value *right, Value *rightPitch, Value *length,
+                                Value *sums, Value *sumPitch, bool add) {
+  Values leftRows, sumRows, state;
+  for (unsigned r = 0; r < rows; ++r) {
+    leftRows.push_back(at(left, times(leftPitch, e.i64(r))));
+    sumRows.push_back(at(sums, times(sumPitch, e.i64(r))));
+    state.push_back(add ? loadLanes(sumRows[r]) : Constant::getNullValue(e.lanes(ElementType::F32, W)));
+  }
+  state.push_back(right);
+  state = e.forLoop(e.i64(0), length, e.i64(1), state, [&](Value *i, ArrayRef<Value *> now) {
+    Value *columns = loadLanes(now.back());
+    Values next;
+    for (unsigned r = 0; r < rows; ++r)
+      next.push_back(fma(e.splat(e.load(at(leftRows[r], i), ElementType::F32, 1), W), columns, now[r]));
+    next.push_back(at(now.back(), rightPitch));
+    return next;
+  });
+  for (unsigned r = 0; r < rows; ++r)
+    storeLanes(sumRows[r], state[r]);
+}
+
+/// Joins W lanes as a tree: lane l with lane l + 8, then l + 4, and so on.
+template <typename Join> Value *AttentionBuilder::combine(Value *lanes, Join join) {
+  for (unsigned width = W / 2; width >= 1; width /= 2) {
+    SmallVector<int, W> low, high;
+    for (unsigned lane = 0; lane < width; ++lane) {
+      low.push_back(static_cast<int>(lane));
+      high.push_back(static_cast<int>(lane + width));
+    }
+    lanes = join(b.CreateShuffleVector(lanes, low), b.CreateShuffleVector(lanes, high));
+  }
+  return b.CreateExtractElement(lanes, uint64_t(0));
+}
+
+/// The row of scores of `query` becomes its probabilities. There is a key.
+void AttentionBuilder::softmax(Value *query, Value *scores) {
+  Type *f32 = b.getFloatTy();
+  Value *lowest = e.splat(ConstantFP::getInfinity(f32, /*Negative=*/true), W);
+  Value *zero = Constant::getNullValue(lowest->getType());
+  // A comparison drops NaN, in one instruction; the sum below brings it back.
+  auto larger = [&](Value *value, Value *old) { return b.CreateSelect(b.CreateFCmpOGT(value, old), value, old); };
+
+  MutableArrayRef<Operand> inputs = MutableArrayRef<Operand>(operands).drop_front(4);
+  SmallVector<Operand::Row, 4> inputRows;
+  for (Operand &input : inputs)
+    inputRows.push_back(enter(input, query, /*preload=*/true));
+  Value *firstElement = times(b.CreateAdd(times(batchIndex, M), query), N);
+  bool fails = canFail(spec.program);
+  Values maxima = e.forLoop(e.i64(0), N, e.i64(W), {lowest}, [&](Value *i, ArrayRef<Value *> now) {
+    Value *left = b.CreateSub(N, i), *count = least(left, e.i64(W));
+    Block block{i, b.CreateAdd(firstElement, i), W, b.CreateICmpSGE(left, e.i64(W)), count};
+    SmallVector<Lanes> values = {{loadLanes(at(scores, i)), ElementType::F32}};
+    if (!inputs.empty())
+      loadBlock(e, inputs, inputRows, block, values);
+    emitProgram(e, spec.program, values, block.element, W, fails ? block.active(e) : nullptr);
+    Value *score = emitConvert(e, values[spec.results[0]], ElementType::F32, W);
+    // Keys that are not there weigh nothing.
+    score = b.CreateSelect(e.tailMask(count, W), score, lowest);
+    storeLanes(at(scores, i), score);
+    return Values{larger(score, now[0])};
+  });
+  Value *maximum = e.splat(combine(maxima[0], larger), W);
+
+  // As in Rows: exactly 0 below the normal numbers, and NaN passes. The two sums change places at each step, so that
+  // element i goes to lane i mod 32.
+  Value *floor = e.f32(-87.33f, W);
+  Values sums = e.forLoop(e.i64(0), N, e.i64(W), {zero, zero}, [&](Value *i, ArrayRef<Value *> now) {
+    Value *difference = b.CreateFSub(loadLanes(at(scores, i)), maximum);
+    Value *tiny = b.CreateFCmpOLT(difference, floor);
+    Value *power = emitInstr(e, data::Instr(Opcode::Exp, ElementType::F32, 0, 0, 0, 0),
+                             {b.CreateSelect(tiny, floor, difference), ElementType::F32}, {}, {}, nullptr, W);
+    power = b.CreateSelect(tiny, zero, power);
+    storeLanes(at(scores, i), power);
+    return Values{now[1], b.CreateFAdd(now[0], power)};
+  });
+  Value *sum = combine(b.CreateFAdd(sums[0], sums[1]), [&](Value *x, Value *y) { return b.CreateFAdd(x, y); });
+  Value *factor = e.splat(b.CreateFDiv(ConstantFP::get(f32, 1), sum), W);
+  // One NaN makes the whole row NaN, and nothing else makes any.
+  Value *bad = spec.zero_nan ? e.splat(b.CreateFCmpUNO(sum, sum), W) : nullptr;
+  e.forLoop(e.i64(0), N, e.i64(W), [&](Value *i) {
+    Value *probability = b.CreateFMul(loadLanes(at(scores, i)), factor);
+    storeLanes(at(scores, i), bad ? b.CreateSelect(bad, zero, probability) : probability);
+  });
+}
+
+void AttentionBuilder::storeOutput(Value *query, Value *sums) {
+  Operand &output = operands[3];
+  Operand::Row row = enter(output, query);
+  eachBlock(D, [&](const Block &block) {
+    Value *value = emitConvert(e, {loadLanes(at(sums, block.i)), ElementType::F32}, output.type(), W);
+    storeBlock(e, output, row, block, data::Combine::Assign, value);
+  });
+}
+
+/// The tiles from state[0] on that walk the keys together. state[1]: the batch index whose keys are packed.
+Values AttentionBuilder::group(ArrayRef<Value *> state) {
+  SmallVector<Value *, 5> extents;
+  for (unsigned i = 0; i < batchRank; ++i)
+    extents.push_back(e.integer(i));
+  extents.push_back(blocks);
+  batch = e.delinearize(state[0], extents);
+  Value *block = batch.pop_back_val();
+  batchIndex = b.CreateSDiv(state[0], blocks);
+  firstQuery = times(block, e.i64(rows));
+  tiles = least(least(b.CreateSub(blocks, block), b.CreateSub(e.end, state[0])), e.i64(kAttentionGroup));
+  Value *first = b.CreateOr(oneGroup, b.CreateICmpNE(batchIndex, state[1]));
+  Value *queries = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
+  Value *tileScores = times(scorePitch, e.i64(rows)), *tileQueries = times(paddedK, e.i64(rows)),
+        *tileOutputs = times(paddedD, e.i64(rows));
+
+  packQueries();
+  Value *panelSize = b.CreateSelect(oneGroup, e.i64(0), K);
+  e.forLoop(e.i64(0), paddedN, e.i64(W), [&](Value *key) {
+    Value *panel = at(keyRoom, times(key, panelSize));
+    e.ifThen(first, [&] { packKeys(key, panel); });
+    e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+      multiply(at(queryRoom, times(tile, tileQueries)), paddedK, panel, e.i64(W), K,
+               at(scoreRoom, b.CreateAdd(times(tile, tileScores), key)), scorePitch, /*add=*/false);
+    });
+  });
+  e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), queries, e.i64(0)), e.i64(1),
+            [&](Value *r) { softmax(b.CreateAdd(firstQuery, r), at(scoreRoom, times(r, scorePitch))); });
+
+  Value *zero = Constant::getNullValue(e.lanes(ElementType::F32, W));
+  e.forLoop(e.i64(0), times(tiles, tileOutputs), e.i64(W), [&](Value *i) { storeLanes(at(outputRoom, i), zero); });
+  Value *rowSize = b.CreateSelect(oneGroup, e.i64(0), paddedD);
+  e.forLoop(e.i64(0), N, e.i64(kAttentionKeys), [&](Value *key) {
+    Value *keys = least(b.CreateSub(N, key), e.i64(kAttentionKeys));
+    Value *values = at(valueRoom, times(key, rowSize));
+    e.ifThen(first, [&] { packValues(key, keys, values); });
+    e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+      Value *scores = at(scoreRoom, b.CreateAdd(times(tile, tileScores), key));
+      Value *outputs = at(outputRoom, times(tile, tileOutputs));
+      e.forLoop(e.i64(0), paddedD, e.i64(W), [&](Value *column) {
+        multiply(scores, scorePitch, at(values, column), paddedD, keys, at(outputs, column), paddedD, /*add=*/true);
+      });
+    });
+  });
+  e.forLoop(e.i64(0), queries, e.i64(1),
+            [&](Value *r) { storeOutput(b.CreateAdd(firstQuery, r), at(outputRoom, times(r, paddedD))); });
+  return {b.CreateAdd(state[0], tiles), batchIndex};
+}
+
+Status AttentionBuilder::emit() {
+  arguments();
+  e.whileLoop(
+      {e.begin, e.i64(-1)}, [&](ArrayRef<Value *> state) { return b.CreateICmpSLT(state[0], e.end); },
+      [&](ArrayRef<Value *> state) { return group(state); });
+  e.finish();
+  return Status::ok();
+}
+
+} // namespace
+
+Status emitAttention(Emitter &e, const data::KernelSpecT &spec) { return AttentionBuilder(e, spec).emit(); }
+
+} // namespace rlx
