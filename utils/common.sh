@@ -24,6 +24,7 @@ declare -A packages=(
            nlohmann-json3-dev libcli11-dev libfmt-dev libxxhash-dev libgtest-dev libgmock-dev zlib1g-dev libzstd-dev
            python3 python3-venv"
   [test]="libonnx-testdata"
+  [bench]="libdnnl-dev libopenblas-dev"
 )
 
 stage_number=0

@@ -1,4 +1,4 @@
-"""Inputs for real models, driving rlx-run, comparing: shared by the quickstart and the tests."""
+"""Inputs for real models, driving rlx-run, comparing: shared by the quickstart, the tests and the benchmarks."""
 
 import json
 import pathlib
@@ -19,6 +19,24 @@ def minilm_inputs(batch: int, length: int) -> "dict[str, np.ndarray]":
         "input_ids": random.integers(0, VOCABULARY, (batch, length), dtype=np.int64) * mask,
         "attention_mask": mask,
         "token_type_ids": np.zeros((batch, length), np.int64),
+    }
+
+
+def maskseq_inputs() -> "dict[str, np.ndarray]":
+    """Random token ids; the last 24 of 64 places are masked."""
+    mask = np.zeros((1, 1, 1, 64), np.float32)
+    mask[..., 40:] = -10000
+    return {"input_ids": np.random.default_rng(7).integers(0, 1000, (1, 64), dtype=np.int64), "attention_mask": mask}
+
+
+def rxnmap_inputs(length: int) -> "dict[str, np.ndarray]":
+    """A random molecule's atoms."""
+    random = np.random.default_rng(length)
+    return {
+        "atoms": random.integers(1, 100, (1, length), dtype=np.int64),
+        "neighbors": random.integers(0, 10, (1, length), dtype=np.int64),
+        "distances": random.integers(0, 8, (1, length, length), dtype=np.int64),
+        "roles": random.integers(0, 3, (1, length), dtype=np.int64),
     }
 
 

@@ -56,12 +56,14 @@ std::string rlx::bench::cpuName() {
   }
   if (!family.empty())
     name += " (family " + family + ", model " + model + ")";
-  const std::pair<const char *, int> caches[] = {
-      {"L1d", _SC_LEVEL1_DCACHE_SIZE}, {"L2", _SC_LEVEL2_CACHE_SIZE}, {"L3", _SC_LEVEL3_CACHE_SIZE}};
-  for (const auto &[level, key] : caches)
-    if (long bytes = ::sysconf(key); bytes > 0)
-      name += std::string(", ") + level + " " +
-              (bytes >= 1 << 20 ? std::to_string(bytes >> 20) + " MiB" : std::to_string(bytes >> 10) + " KiB");
+  // (sysconf says nonsense of the L3 of some virtual machines.)
+  for (int index = 0; index < 8; ++index) {
+    std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    std::string level, type, size;
+    if (std::ifstream(folder + "level") >> level && std::ifstream(folder + "type") >> type &&
+        std::ifstream(folder + "size") >> size && type != "Instruction")
+      name += ", L" + level + (type == "Data" ? "d " : " ") + size;
+  }
   return name;
 }
 

@@ -33,11 +33,7 @@ class ModelTest(unittest.TestCase):
         return document
 
     def test_maskseq(self):
-        random = np.random.default_rng(7)
-        mask = np.zeros((1, 1, 1, 64), np.float32)
-        mask[..., 40:] = -10000
-        ids = random.integers(0, 1000, (1, 64), dtype=np.int64)
-        self.run_model("maskseq", [{"input_ids": ids, "attention_mask": mask}])
+        self.run_model("maskseq", [harness.maskseq_inputs()])
 
     def test_minilm_compiles_once_and_instantiates_the_rest(self):
         sizes = [(1, 7), (1, 128), (8, 32), (3, 17), (1, 7), (1, 1), (2, 512)]
@@ -48,18 +44,7 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(document["statistics"]["templates_made"], 1)
 
     def test_rxnmap_layers_share_kernels(self):
-        data = []
-        for length in (1, 7, 64, 200):
-            random = np.random.default_rng(length)
-            data.append(
-                {
-                    "atoms": random.integers(1, 100, (1, length), dtype=np.int64),
-                    "neighbors": random.integers(0, 10, (1, length), dtype=np.int64),
-                    "distances": random.integers(0, 8, (1, length, length), dtype=np.int64),
-                    "roles": random.integers(0, 3, (1, length), dtype=np.int64),
-                }
-            )
-        document = self.run_model("rxnmap", data)
+        document = self.run_model("rxnmap", [harness.rxnmap_inputs(length) for length in (1, 7, 64, 200)])
         # 15 layers: were kernels made per layer, each kind would be there 15 times.
         first = document["runs"][0]
         steps = document["statistics"]["bindings"][-1]["steps"]

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""A peer in a process of its own; answers the requests that bench/worker.cpp lists.
+
+usage: peer.py ENGINE --model FILE --threads N [--first FOLDER]
+
+ENGINE is onnxruntime, openvino-dynamic, openvino-static, openvino-default or iree. Only the engine's own call is
+timed: inputs are bound before it, and outputs are read after it.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+
+def load_inputs(folder: str) -> "dict[str, np.ndarray]":
+    return {path.stem: np.load(path) for path in sorted(pathlib.Path(folder).glob("*.npy"))}
+
+
+class OnnxRuntime:
+    def __init__(self, threads: int):
+        import onnxruntime
+
+        self.package = onnxruntime
+        self.version = onnxruntime.__version__
+        self.threads = threads
+
+    def load(self, model: str) -> None:
+        options = self.package.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        options.inter_op_num_threads = 1
+        self.session = self.package.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def take(self, arrays: "dict[str, np.ndarray]") -> None:
+        self.binding = self.session.io_binding()
+        for name, array in arrays.items():
+            self.binding.bind_cpu_input(name, array)
+        for output in self.session.get_outputs():
+            self.binding.bind_output(output.name, "cpu")
+
+    def run(self) -> None:
+        self.session.run_with_iobinding(self.binding)
+
+    def outputs(self) -> "list[np.ndarray]":
+        return self.binding.copy_outputs_to_cpu()
+
+
+class OpenVino:
+    """`static`: reshaped and compiled for each size. `as_it_comes`: OpenVINO's own choice of precision, which on CPUs
+    with 8-bit instructions quantises the activations; otherwise f32 is computed, as everybody else does."""
+
+    def __init__(self, threads: int, static: bool = False, as_it_comes: bool = False):
+        import openvino
+
+        self.package = openvino
+        self.version = openvino.__version__.split("-")[0]
+        self.static = static
+        self.options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+        if not as_it_comes:
+            self.options |= {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+
+    def load(self, model: str) -> None:
+        self.core = self.package.Core()
+        self.model = self.core.read_model(model)
+        self.request = None
+        if not self.static:
+            self.compile()
+
+    def compile(self) -> None:
+        self.request = self.core.compile_model(self.model, "CPU", self.options).create_infer_request()
+
+    def take(self, arrays: "dict[str, np.ndarray]") -> None:
+        if self.static:
+            self.model.reshape({name: array.shape for name, array in arrays.items()})
+            self.compile()
+        self.arrays = arrays  # shared with the tensors
+        for name, array in arrays.items():
+            self.request.set_tensor(name, self.package.Tensor(array, shared_memory=True))
+
+    def run(self) -> None:
+        self.request.infer()
+
+    def outputs(self) -> "list[np.ndarray]":
+        return [np.array(tensor.data) for tensor in self.request.output_tensors]
+
+
+ENGINES = {
+    "onnxruntime": OnnxRuntime,
+    "openvino-dynamic": OpenVino,
+    "openvino-static": lambda threads: OpenVino(threads, static=True),
+    "openvino-default": lambda threads: OpenVino(threads, as_it_comes=True),
+}
+
+
+def process_status(key: str) -> int:
+    """A number of /proc/self/status, KiB."""
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    return 0
+
+
+def milliseconds_since(start: float) -> float:
+    return (time.perf_counter() - start) * 1e3
+
+
+def answer(engine, request: dict) -> dict:
+    what = request.get("do")
+    if what == "inputs":
+        arrays = load_inputs(request["folder"])
+        start = time.perf_counter()
+        engine.take(arrays)
+        return {"ms": milliseconds_since(start)}
+    if what == "write":
+        start = time.perf_counter()
+        engine.run()
+        ms = milliseconds_since(start)
+        folder = pathlib.Path(request["folder"])
+        folder.mkdir(parents=True, exist_ok=True)
+        for i, array in enumerate(engine.outputs()):
+            np.save(folder / f"{i}.npy", array)
+        return {"ms": ms}
+    if what == "run":
+        times = []
+        for _ in range(request.get("times", 1)):
+            start = time.perf_counter()
+            engine.run()
+            times.append(milliseconds_since(start))
+        return {"ms": times}
+    if what == "memory":
+        return {"peak_kib": process_status("VmHWM"), "resident_kib": process_status("VmRSS")}
+    raise ValueError(f"no request '{what}'")
+
+
+def say(document: dict) -> None:
+    print(json.dumps(document), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("engine", choices=sorted(ENGINES))
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--first", metavar="FOLDER", help="run once as soon as the model is there")
+    flags = parser.parse_args()
+    arrays = load_inputs(flags.first) if flags.first else {}
+    try:
+        engine = ENGINES[flags.engine](flags.threads)
+        start = time.perf_counter()
+        engine.load(flags.model)
+        ready = {"engine": flags.engine, "version": engine.version, "load_ms": milliseconds_since(start)}
+        if arrays:
+            engine.take(arrays)
+            engine.run()
+            ready["first_answer_ms"] = milliseconds_since(start)
+    except Exception as error:  # whatever a package raises, the driver gets one line
+        say({"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"})
+        return 1
+    say(ready)
+    for line in sys.stdin:
+        try:
+            say(answer(engine, json.loads(line)))
+        except Exception as error:
+            say({"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,228 @@
+//===- worker.cpp - rlx in a process of its own ---------------------------===//
+//
+// The rlx side of the benchmarks that are driven from Python: one JSON request a
+// line, one JSON answer a line. common/peer.py answers the same requests for the
+// other engines.
+//
+//   {"do": "inputs", "folder": F}    takes NAME.npy files as inputs from now on
+//   {"do": "write", "folder": F}     runs once; writes the outputs as 0.npy, 1.npy, ...
+//   {"do": "run", "times": N}        runs; the milliseconds of each
+//   {"do": "memory"}                 peak and present resident memory, KiB
+// and of rlx alone:
+//   {"do": "prepare", "binding": B}  makes the specialization of these sizes
+//   {"do": "fresh"}                  forgets templates and bindings; kernels stay
+//
+//===----------------------------------------------------------------------===//
+#include "rlx/Compiler/Load.h"
+#include "rlx/Runtime/Engine.h"
+#include "rlx/Runtime/Executable.h"
+#include "rlx/Runtime/Model.h"
+#include "rlx/Tools/CommandLine.h"
+#include "rlx/Tools/DataSet.h"
+#include "rlx/Tools/Files.h"
+#include "rlx/Tools/Npy.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+using namespace rlx;
+using namespace rlx::tools;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+struct Flags {
+  std::string model, inputs;
+  int threads = 1;
+};
+
+double millisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Every NAME.npy of a folder. (Inputs are read before the model is there: loading it is timed.)
+Result<DataSet> readFolder(const std::string &folder) {
+  DataSet data;
+  std::error_code failure;
+  for (const auto &entry : std::filesystem::directory_iterator(folder, failure)) {
+    if (entry.path().extension() != ".npy")
+      continue;
+    Result<Tensor> tensor = readTensor(entry.path().string());
+    if (!tensor)
+      return tensor.takeError();
+    if (Status status = data.add(entry.path().stem().string(), *std::move(tensor)); !status)
+      return status.takeError();
+  }
+  if (failure)
+    return Error{ErrorCode::Io, fmt::format("'{}': {}", folder, failure.message())};
+  return data;
+}
+
+/// The number behind a key of /proc/self/status, KiB.
+int64_t processStatus(std::string_view key) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key))
+      return std::atoll(line.c_str() + key.size() + 1);
+  return 0;
+}
+
+class Worker {
+public:
+  Status load(const Flags &flags) {
+    EngineOptions options;
+    options.threads = flags.threads;
+    options.cacheEntries = 4096; // a stream of sizes is counted, not its evictions
+    Result<std::shared_ptr<Engine>> made = Engine::create(options);
+    if (!made)
+      return made.takeError();
+    engine = *made;
+    Result<compiler::LoadedModel> loaded = compiler::loadModel(flags.model);
+    if (!loaded)
+      return loaded.takeError();
+    model = loaded->model;
+    return fresh();
+  }
+
+  Status fresh() {
+    Result<std::shared_ptr<Executable>> made = Executable::create(engine, model);
+    if (!made)
+      return made.takeError();
+    executable = *made;
+    return Status::ok();
+  }
+
+  Result<std::vector<Tensor>> run() { return executable->run(data.view()); }
+
+  Result<Json> answer(const Json &request) {
+    std::string what = request.value("do", "");
+    if (what == "inputs") {
+      Result<DataSet> read = readFolder(request.value("folder", ""));
+      if (!read)
+        return read.takeError();
+      data = *std::move(read);
+      return Json{{"ms", 0}};
+    }
+    if (what == "write") {
+      std::string folder = request.value("folder", "");
+      auto start = std::chrono::steady_clock::now();
+      Result<std::vector<Tensor>> outputs = run();
+      double ms = millisecondsSince(start);
+      if (!outputs)
+        return outputs.takeError();
+      for (size_t i = 0; i < outputs->size(); ++i)
+        if (Status status = writeFile(fmt::format("{}/{}.npy", folder, i), encodeNpy((*outputs)[i].view())); !status)
+          return status.takeError();
+      return Json{{"ms", ms}};
+    }
+    if (what == "run") {
+      Json times = Json::array();
+      std::vector<NamedTensor> inputs = data.view();
+      for (int i = 0, count = request.value("times", 1); i < count; ++i) {
+        auto start = std::chrono::steady_clock::now();
+        Result<std::vector<Tensor>> outputs = executable->run(inputs);
+        times.push_back(millisecondsSince(start));
+        if (!outputs)
+          return outputs.takeError();
+      }
+      return Json{{"ms", times}};
+    }
+    if (what == "memory")
+      return Json{{"peak_kib", processStatus("VmHWM:")}, {"resident_kib", processStatus("VmRSS:")}};
+    if (what == "prepare") {
+      Binding binding;
+      for (const auto &[name, size] : request.at("binding").items())
+        binding[name] = size.get<int64_t>();
+      auto start = std::chrono::steady_clock::now();
+      Status status = executable->prepare(binding);
+      double ms = millisecondsSince(start);
+      if (!status)
+        return status.takeError();
+      Json reply{{"ms", ms}};
+      reply.update(statistics());
+      return reply;
+    }
+    if (what == "statistics")
+      return statistics();
+    if (what == "fresh") {
+      if (Status status = fresh(); !status)
+        return status.takeError();
+      return Json::object();
+    }
+    return Error{ErrorCode::InvalidArgument, fmt::format("no request '{}'", what)};
+  }
+
+  Json statistics() const {
+    Statistics all = executable->stats();
+    Json phases = Json::object();
+    for (const auto &[phase, ms] : all.times)
+      phases[phase] = ms;
+    return Json{{"templates", all.templatesMade},
+                {"instantiated", all.templatesReused},
+                {"misses", all.misses},
+                {"kernels_compiled", all.kernelsCompiled},
+                {"kernels_held", engine->kernelCount()},
+                {"code_bytes", all.codeBytes},
+                {"ms_by_phase", phases}};
+  }
+
+  DataSet data;
+
+private:
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<Executable> executable;
+};
+
+void say(const Json &answer) {
+  fmt::print("{}\n", answer.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fflush(stdout);
+}
+
+int serve(const CLI::App &app, const Flags &flags) {
+  Worker worker;
+  if (!flags.inputs.empty()) {
+    Result<DataSet> read = readFolder(flags.inputs);
+    if (!read)
+      return fail(app, read.error());
+    worker.data = *std::move(read);
+  }
+  auto start = std::chrono::steady_clock::now();
+  if (Status status = worker.load(flags); !status)
+    return fail(app, status.error());
+  Json ready{{"engine", "rlx"}, {"version", "of this checkout"}, {"load_ms", millisecondsSince(start)}};
+  if (!flags.inputs.empty()) {
+    Result<std::vector<Tensor>> outputs = worker.run();
+    ready["first_answer_ms"] = millisecondsSince(start);
+    if (!outputs)
+      return fail(app, outputs.error());
+  }
+  say(ready);
+  for (std::string line; std::getline(std::cin, line);) {
+    Json request = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!request.is_object())
+      return fail(app, "a request is no JSON object: " + line);
+    Result<Json> answer = worker.answer(request);
+    say(answer ? *answer : Json{{"error", answer.error().message}});
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Runs a model on request, for the benchmarks driven from Python.", "rlx-bench-worker");
+  Flags flags;
+  app.add_option("--model", flags.model, "A .onnx or .mlir file")->required()->type_name("FILE");
+  app.add_option("--threads", flags.threads, "Threads of a run")->type_name("N")->check(CLI::Range(1, 1024));
+  app.add_option("--first", flags.inputs,
+                 "Run once as soon as the model is there, on the NAME.npy files of this folder")
+      ->type_name("DIR");
+  if (std::optional<int> code = parseFlags(app, argc, argv))
+    return *code;
+  return guarded(app, [&] { return serve(app, flags); });
+}
