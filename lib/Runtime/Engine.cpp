@@ -5,6 +5,8 @@
 #include "KernelCache.h"
 #include "rlx/Runtime/CodeMemory.h"
 
+#include <algorithm>
+
 using namespace rlx;
 
 namespace {
@@ -27,22 +29,49 @@ public:
 private:
   CodeMemory memory;
 };
+
+/// Fewer threads of a caller's pool.
+class PartOfPool : public ThreadPool {
+public:
+  PartOfPool(std::shared_ptr<ThreadPool> whole, unsigned count) : whole(std::move(whole)), count(count) {}
+  unsigned threads() const override { return count; }
+  void submit(std::function<void()> task) override { whole->submit(std::move(task)); }
+
+private:
+  std::shared_ptr<ThreadPool> whole;
+  unsigned count;
+};
+
+Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
+  if (options.threads < 0 || static_cast<unsigned>(options.threads) > kMaxThreads)
+    return Error{ErrorCode::InvalidArgument, "an engine has 1 to " + std::to_string(kMaxThreads) +
+                                                 " threads (0: all there are), not " + std::to_string(options.threads)};
+  auto wanted = static_cast<unsigned>(options.threads);
+  if (!options.pool)
+    return ThreadPool::create(wanted ? wanted : availableCores());
+  unsigned there = std::clamp(options.pool->threads(), 1u, kMaxThreads);
+  unsigned used = wanted ? std::min(wanted, there) : there;
+  if (used == options.pool->threads())
+    return options.pool;
+  return std::shared_ptr<ThreadPool>(std::make_shared<PartOfPool>(options.pool, used));
+}
 } // namespace
 
-Engine::Engine(EngineOptions options)
-    : settings(std::move(options)), kernelCache(std::make_unique<KernelCache>(settings.loader)),
-      arenaPool(std::make_unique<ArenaPool>()) {}
+Engine::Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool)
+    : settings(std::move(options)), threadPool(std::move(pool)),
+      kernelCache(std::make_unique<KernelCache>(settings.loader)), arenaPool(std::make_unique<ArenaPool>()) {}
 
 Engine::~Engine() = default;
 
 Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
-  if (options.threads != 1)
-    return Error{ErrorCode::Unsupported, "an engine has 1 thread so far, not " + std::to_string(options.threads)};
   if (options.cacheEntries == 0)
     return Error{ErrorCode::InvalidArgument, "a cache holds at least 1 entry"};
   if (!options.loader)
     options.loader = std::make_shared<CodeLoader>();
-  return std::shared_ptr<Engine>(new Engine(std::move(options)));
+  Result<std::shared_ptr<ThreadPool>> pool = poolFor(options);
+  if (!pool)
+    return pool.takeError();
+  return std::shared_ptr<Engine>(new Engine(std::move(options), std::move(*pool)));
 }
 
 size_t Engine::kernelCount() const { return kernelCache->count(); }

@@ -986,9 +986,11 @@ TEST(Executable, IssueWaitingIsReported) {
 
 TEST(Engine, Options) {
   EngineOptions options;
-  options.threads = 2;
-  EXPECT_ERROR(Engine::create(options), ErrorCode::Unsupported, "1 thread");
-  options.threads = 1;
+  for (int threads : {-1, 257, std::numeric_limits<int>::max()}) {
+    options.threads = threads;
+    EXPECT_ERROR(Engine::create(options), ErrorCode::InvalidArgument, "not " + std::to_string(threads));
+  }
+  options.threads = 0;
   options.cacheEntries = 0;
   EXPECT_ERROR(Engine::create(options), ErrorCode::InvalidArgument, "at least 1");
 }

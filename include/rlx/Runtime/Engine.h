@@ -4,6 +4,7 @@
 
 #include "rlx/Data/KernelABI.h"
 #include "rlx/Data/Plan_generated.h"
+#include "rlx/Runtime/ThreadPool.h"
 #include "rlx/Support/Result.h"
 
 #include <cstddef>
@@ -36,19 +37,22 @@ public:
 struct EngineOptions {
   /// Specializations an executable holds unless it says otherwise; 1 or more.
   size_t cacheEntries = 64;
-  /// Worker threads of a run. Only 1 so far.
-  int threads = 1;
+  /// Threads of a run and of a compilation, the calling one among them: 1 is
+  /// serial, 0 is all of `pool`, or, without one, availableCores().
+  int threads = 0;
+  /// The caller's threads. Null: the engine starts its own.
+  std::shared_ptr<ThreadPool> pool;
   /// Called with one line for each miss, from the thread that missed.
   std::function<void(std::string_view)> log;
   /// Null: the default loader.
   std::shared_ptr<KernelLoader> loader;
 };
 
-/// What all models of a process share: kernels by their spec, and arenas.
+/// What all models of a process share: kernels by their spec, arenas and threads.
 /// Thread safe.
 class Engine {
 public:
-  /// Errors: an option out of its range.
+  /// Errors: an option out of its range; threads that the system does not give.
   static Result<std::shared_ptr<Engine>> create(EngineOptions options = {});
   ~Engine();
 
@@ -57,13 +61,18 @@ public:
   size_t kernelCount() const;
   size_t codeBytes() const;
 
+  /// Threads that share the work of a run, the calling one among them.
+  unsigned threads() const { return threadPool->threads(); }
+
   /// For the runtime's own parts.
+  ThreadPool &pool() { return *threadPool; }
   KernelCache &kernels() { return *kernelCache; }
   ArenaPool &arenas() { return *arenaPool; }
 
 private:
-  Engine(EngineOptions options);
+  Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool);
   EngineOptions settings;
+  std::shared_ptr<ThreadPool> threadPool;
   std::unique_ptr<KernelCache> kernelCache;
   std::unique_ptr<ArenaPool> arenaPool;
 };
