@@ -10,12 +10,14 @@
 //   {"do": "memory"}                 peak and present resident memory, KiB
 // and of rlx alone:
 //   {"do": "prepare", "binding": B}  makes the specialization of these sizes
-//   {"do": "fresh"}                  forgets templates and bindings; kernels stay
+//   {"do": "kernels", "binding": B}  compiles each kernel of these sizes by itself: its milliseconds by phase
+//   {"do": "fresh", "kernels": K}    forgets templates and bindings; kernels too when K is true
 //
 //===----------------------------------------------------------------------===//
 #include "rlx/Compiler/Load.h"
 #include "rlx/Runtime/Engine.h"
 #include "rlx/Runtime/Executable.h"
+#include "rlx/Runtime/Instantiate.h"
 #include "rlx/Runtime/Model.h"
 #include "rlx/Tools/CommandLine.h"
 #include "rlx/Tools/DataSet.h"
@@ -62,6 +64,38 @@ Result<DataSet> readFolder(const std::string &folder) {
   return data;
 }
 
+Binding bindingOf(const Json &request) {
+  Binding binding;
+  for (const auto &[name, size] : request.at("binding").items())
+    binding[name] = size.get<int64_t>();
+  return binding;
+}
+
+Json phasesJson(const PhaseTimes &times) {
+  Json json = Json::object();
+  for (const auto &[phase, ms] : times)
+    json[phase] = json.value(phase, 0.0) + ms;
+  return json;
+}
+
+/// A kernel in a few words: "Matmul I8, 6 rows and more: Mul Add Gelu".
+std::string describe(const data::KernelSpecT &spec) {
+  std::string text = data::EnumNameFamily(spec.family);
+  if (spec.family == data::Family::Matmul)
+    text += fmt::format(" {}{}, {} rows{}", data::EnumNameElementType(spec.b_type),
+                        spec.b_layout == data::PackedLayout::Strided ? " as it lies" : "", spec.row_class,
+                        spec.row_class == 6 ? " and more" : "");
+  if (spec.family == data::Family::Rows)
+    text += fmt::format(" {}", data::EnumNameRowsKind(spec.rows));
+  if (spec.family == data::Family::Reduce)
+    text += fmt::format(" {}", data::EnumNameReduceKind(spec.reduce));
+  text += fmt::format(", {} loops", spec.rank);
+  for (const auto *program : {&spec.program, &spec.epilogue})
+    for (const data::Instr &instr : *program)
+      text += fmt::format("{}{}", &instr == program->data() ? ": " : " ", data::EnumNameOpcode(instr.op()));
+  return text;
+}
+
 /// The number behind a key of /proc/self/status, KiB.
 int64_t processStatus(std::string_view key) {
   std::ifstream file("/proc/self/status");
@@ -74,18 +108,25 @@ int64_t processStatus(std::string_view key) {
 class Worker {
 public:
   Status load(const Flags &flags) {
-    EngineOptions options;
-    options.threads = flags.threads;
-    options.cacheEntries = 4096; // a stream of sizes is counted, not its evictions
-    Result<std::shared_ptr<Engine>> made = Engine::create(options);
-    if (!made)
-      return made.takeError();
-    engine = *made;
+    threads = flags.threads;
+    if (Status status = freshEngine(); !status)
+      return status;
     Result<compiler::LoadedModel> loaded = compiler::loadModel(flags.model);
     if (!loaded)
       return loaded.takeError();
     model = loaded->model;
     return fresh();
+  }
+
+  Status freshEngine() {
+    EngineOptions options;
+    options.threads = threads;
+    options.cacheEntries = 4096; // a stream of sizes is counted, not its evictions
+    Result<std::shared_ptr<Engine>> made = Engine::create(options);
+    if (!made)
+      return made.takeError();
+    engine = *made;
+    return Status::ok();
   }
 
   Status fresh() {
@@ -134,9 +175,7 @@ public:
     if (what == "memory")
       return Json{{"peak_kib", processStatus("VmHWM:")}, {"resident_kib", processStatus("VmRSS:")}};
     if (what == "prepare") {
-      Binding binding;
-      for (const auto &[name, size] : request.at("binding").items())
-        binding[name] = size.get<int64_t>();
+      Binding binding = bindingOf(request);
       auto start = std::chrono::steady_clock::now();
       Status status = executable->prepare(binding);
       double ms = millisecondsSince(start);
@@ -146,9 +185,15 @@ public:
       reply.update(statistics());
       return reply;
     }
+    if (what == "kernels")
+      return kernels(bindingOf(request));
     if (what == "statistics")
       return statistics();
     if (what == "fresh") {
+      executable.reset();
+      if (request.value("kernels", false))
+        if (Status status = freshEngine(); !status)
+          return status.takeError();
       if (Status status = fresh(); !status)
         return status.takeError();
       return Json::object();
@@ -156,23 +201,60 @@ public:
     return Error{ErrorCode::InvalidArgument, fmt::format("no request '{}'", what)};
   }
 
+  /// The plan of these sizes as the compiler makes it, and its kernels one by one.
+  Result<Json> kernels(const Binding &binding) {
+    CompilerInterface &compiler = *model->compiler();
+    auto start = std::chrono::steady_clock::now();
+    Result<SpecializeReply> reply = compiler.specialize(binding);
+    double templateMs = millisecondsSince(start);
+    if (!reply)
+      return reply.takeError();
+    if (reply->error)
+      return *reply->error;
+    start = std::chrono::steady_clock::now();
+    auto made = instantiate(std::move(reply->plan), *model, binding, compiler.target());
+    double instantiateMs = millisecondsSince(start);
+    if (!made)
+      return made.takeError();
+    Json list = Json::array();
+    std::vector<size_t> uses((*made)->kernels.size());
+    for (const StepInstance &step : (*made)->steps)
+      ++uses[step.kernel];
+    for (size_t i = 0; i < uses.size(); ++i) {
+      PhaseTimes times;
+      start = std::chrono::steady_clock::now();
+      auto images = compiler.compileKernels({&(*made)->kernels[i], 1}, times);
+      double ms = millisecondsSince(start);
+      if (!images)
+        return images.takeError();
+      list.push_back({{"kernel", describe((*made)->kernels[i])},
+                      {"steps", uses[i]},
+                      {"ms", ms},
+                      {"ms_by_phase", phasesJson(times)},
+                      {"code_bytes", images->front().code.size()}});
+    }
+    return Json{{"template_ms", templateMs},
+                {"template_ms_by_phase", phasesJson(reply->times)},
+                {"instantiate_ms", instantiateMs},
+                {"steps", (*made)->steps.size()},
+                {"kernels", list}};
+  }
+
   Json statistics() const {
     Statistics all = executable->stats();
-    Json phases = Json::object();
-    for (const auto &[phase, ms] : all.times)
-      phases[phase] = ms;
     return Json{{"templates", all.templatesMade},
                 {"instantiated", all.templatesReused},
                 {"misses", all.misses},
                 {"kernels_compiled", all.kernelsCompiled},
                 {"kernels_held", engine->kernelCount()},
                 {"code_bytes", all.codeBytes},
-                {"ms_by_phase", phases}};
+                {"ms_by_phase", phasesJson(all.times)}};
   }
 
   DataSet data;
 
 private:
+  int threads = 1;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const Model> model;
   std::shared_ptr<Executable> executable;

@@ -147,11 +147,13 @@ def main() -> int:
     parser.add_argument("--first", metavar="FOLDER", help="run once as soon as the model is there")
     flags = parser.parse_args()
     arrays = load_inputs(flags.first) if flags.first else {}
+    interpreter = process_status("VmRSS")
     try:
         engine = ENGINES[flags.engine](flags.threads)
         start = time.perf_counter()
         engine.load(flags.model)
         ready = {"engine": flags.engine, "version": engine.version, "load_ms": milliseconds_since(start)}
+        ready["interpreter_kib"] = interpreter
         if arrays:
             engine.take(arrays)
             engine.run()
