@@ -125,11 +125,15 @@ class Contest:
         return {"times": times, "limits": {key: statistics.median(values) for key, values in limits.items()}}
 
 
+def threads_text(count: int) -> str:
+    return f"{count} thread{'s' if count > 1 else ''}"
+
+
 def judge(differences: "dict[Worker, float]", case: catalog.Case, out: report.Report) -> "dict[Worker, float]":
     """Drops peers whose answer is off; rlx's would be an error. Engines that are no peers stay, as what they are."""
     good = {}
     for worker, difference in differences.items():
-        who = f"{case.name}: {worker.engine.name}, {worker.threads} threads"
+        who = f"{case.name}: {worker.engine.name}, {threads_text(worker.threads)}"
         if difference <= catalog.TOLERANCE or not worker.engine.counts:
             good[worker] = difference
         elif worker.engine is workers.RLX:
@@ -189,14 +193,14 @@ def print_rows(out: report.Report, rows: "list[dict]", engines: "list[Engine]", 
         line += [row["best_peer"], f"{row['ratio']:.2f}", f"{100 * row['share_of_limit']:.0f}"]
         line += [f"| {report.format_ms(got[extra]['ms'])}, off by {got[extra]['difference']:.0e}" if extra in got else "| -"]
         lines.append(line)
-    out.table(f"{threads} thread{'s' if threads > 1 else ''}, ms", lines)
+    out.table(f"{threads_text(threads)}, ms", lines)
 
 
 def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> None:
     out.say()
     for count in threads:
         mine = [row for row in rows if row["threads"] == count]
-        what = f"{count} thread{'s' if count > 1 else ''}"
+        what = threads_text(count)
         mean = report.geometric_mean([row["ratio"] for row in mine])
         worst = max(mine, key=lambda row: row["ratio"])
         out.document.setdefault("geometric_means", {})[str(count)] = mean
@@ -251,7 +255,7 @@ def draw(rows: "list[dict]", engines: "list[Engine]", file: pathlib.Path) -> Non
         axis.axhline(1, color="black", linewidth=1)
         axis.set_xticks(range(len(mine)), [f"{row['model']}\n{row['size']}" for row in mine])
         axis.set_ylabel("time over rlx's")
-        axis.set_title(f"{count} thread{'s' if count > 1 else ''} (above the line: rlx is faster)")
+        axis.set_title(f"{threads_text(count)} (above the line: rlx is faster)")
         axis.legend(fontsize="small")
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
