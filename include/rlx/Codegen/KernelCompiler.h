@@ -6,6 +6,7 @@
 #include "rlx/Data/Plan_generated.h"
 #include "rlx/Support/Result.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,9 +25,25 @@ struct KernelCompilerOptions {
   std::string *assembly = nullptr;
 };
 
-/// Compiles one kernel. A pure function of the spec (and of `revision` of this build): equal specs give equal bytes.
-/// Errors: InvalidArgument for a spec that is malformed or for another target, Unsupported for what no family does,
-/// Internal for a bug of ours. Thread safe.
+/// Compiles kernels one after another, and keeps between them what depends on the target alone. For one thread at a
+/// time; different compilers work beside each other.
+class KernelCompiler {
+public:
+  KernelCompiler();
+  ~KernelCompiler();
+  KernelCompiler(KernelCompiler &&) noexcept;
+
+  /// A pure function of the spec (and of `revision` of this build): equal specs give equal bytes, whatever was compiled
+  /// before. Errors: InvalidArgument for a spec that is malformed or for another target, Unsupported for what no family
+  /// does, Internal for a bug of ours.
+  Result<data::KernelImageT> compile(const data::KernelSpecT &spec, const KernelCompilerOptions &options = {});
+
+private:
+  struct Machine;
+  std::unique_ptr<Machine> machine;
+};
+
+/// Compiles one kernel with a compiler of its own. Thread safe.
 Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const KernelCompilerOptions &options = {});
 
 /// Checks everything a spec must have before a family sees it: counts, value numbers, types. compileKernel calls it.

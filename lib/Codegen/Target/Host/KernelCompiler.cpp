@@ -6,6 +6,8 @@
 #include "rlx/Codegen/Image.h"
 #include "rlx/Data/Serialize.h"
 
+#include "LeanPasses.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/DiagnosticHandler.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -195,46 +197,79 @@ const std::string &hostTarget() {
   return target;
 }
 
-Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const KernelCompilerOptions &options) {
-  Stopwatch watch(options.times);
+/// The code generator of one target.
+struct KernelCompiler::Machine {
+  std::string target;
+  TargetName name;
+  std::unique_ptr<TargetMachine> machine;
+
+  static Result<std::unique_ptr<Machine>> create(const std::string &target);
+};
+
+Result<std::unique_ptr<KernelCompiler::Machine>> KernelCompiler::Machine::create(const std::string &target) {
   initTargets();
-  Result<TargetName> name = parseTarget(spec.target);
+  Result<TargetName> name = parseTarget(target);
   if (!name)
     return name.takeError();
-  if (spec.revision != kEmitterRevision)
-    return Error{ErrorCode::InvalidArgument, "kernel spec of emitter revision " + std::to_string(spec.revision) +
-                                                 "; this build has " + std::to_string(kEmitterRevision)};
-  if (Status valid = validateSpec(spec); !valid)
-    return valid.takeError();
-
   std::string message;
   Triple triple(kTriple);
   const Target *backend = TargetRegistry::lookupTarget(triple, message);
   if (!backend)
     return Error{ErrorCode::Internal, "no x86-64 code generator: " + message};
-  if (Status known = checkTarget(*backend, triple, *name, spec.target); !known)
+  if (Status known = checkTarget(*backend, triple, *name, target); !known)
     return known.takeError();
-  TargetOptions targetOptions;
-  targetOptions.FunctionSections = true;
-  targetOptions.UniqueSectionNames = true;
-  targetOptions.EmitStackSizeSection = true;
-  targetOptions.UseInitArray = true;
-  std::unique_ptr<TargetMachine> machine(backend->createTargetMachine(
-      triple, name->cpu, name->features, targetOptions, Reloc::PIC_, CodeModel::Small, CodeGenOptLevel::Less));
-  if (!machine)
-    return Error{ErrorCode::Internal, "no machine for kernel target '" + spec.target + "'"};
+  TargetOptions options;
+  options.FunctionSections = true;
+  options.UniqueSectionNames = true;
+  options.EmitStackSizeSection = true;
+  options.UseInitArray = true;
+  auto made = std::make_unique<Machine>();
+  made->target = target;
+  made->name = std::move(*name);
+  made->machine.reset(backend->createTargetMachine(triple, made->name.cpu, made->name.features, options, Reloc::PIC_,
+                                                   CodeModel::Small, CodeGenOptLevel::Less));
+  if (!made->machine)
+    return Error{ErrorCode::Internal, "no machine for kernel target '" + target + "'"};
+  return made;
+}
 
+KernelCompiler::KernelCompiler() = default;
+KernelCompiler::~KernelCompiler() = default;
+KernelCompiler::KernelCompiler(KernelCompiler &&) noexcept = default;
+
+Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const KernelCompilerOptions &options) {
+  return KernelCompiler().compile(spec, options);
+}
+
+Result<data::KernelImageT> KernelCompiler::compile(const data::KernelSpecT &spec,
+                                                   const KernelCompilerOptions &options) {
+  Stopwatch watch(options.times);
+  if (!machine || machine->target != spec.target) {
+    Result<std::unique_ptr<Machine>> made = Machine::create(spec.target);
+    if (!made)
+      return made.takeError();
+    machine = std::move(*made);
+  }
+  if (spec.revision != kEmitterRevision)
+    return Error{ErrorCode::InvalidArgument, "kernel spec of emitter revision " + std::to_string(spec.revision) +
+                                                 "; this build has " + std::to_string(kEmitterRevision)};
+  if (Status valid = validateSpec(spec); !valid)
+    return valid.takeError();
+  TargetMachine &backend = *machine->machine;
+  const TargetName &name = machine->name;
+
+  std::string message;
   LLVMContext context;
   std::string reported;
   context.setDiagnosticHandler(std::make_unique<ErrorKeeper>(reported));
   Module module("rlx", context);
-  module.setTargetTriple(triple);
-  module.setDataLayout(machine->createDataLayout());
+  module.setTargetTriple(Triple(kTriple));
+  module.setDataLayout(backend.createDataLayout());
   module.setPICLevel(PICLevel::SmallPIC);
   Emitter emitter(module);
   for (const char *attribute : {"target-cpu", "tune-cpu"})
-    emitter.function->addFnAttr(attribute, name->cpu);
-  emitter.function->addFnAttr("target-features", name->features);
+    emitter.function->addFnAttr(attribute, name.cpu);
+  emitter.function->addFnAttr("target-features", name.features);
   if (Status emitted = emitFamily(emitter, spec); !emitted)
     return emitted.takeError();
   raw_string_ostream messageStream(message);
@@ -248,7 +283,7 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
     return audit.takeError();
   watch.lap("emit");
 
-  optimize(module, *emitter.function, *machine);
+  optimize(module, *emitter.function, backend);
   if (options.optimizedIR) {
     raw_string_ostream os(*options.optimizedIR);
     module.print(os, nullptr);
@@ -257,8 +292,8 @@ Result<data::KernelImageT> compileKernel(const data::KernelSpecT &spec, const Ke
 
   auto generate = [&](Module &from, CodeGenFileType type, SmallVectorImpl<char> &out) -> bool {
     raw_svector_ostream os(out);
-    legacy::PassManager codegen;
-    if (machine->addPassesToEmitFile(codegen, os, nullptr, type, /*DisableVerify=*/true))
+    LeanPasses codegen;
+    if (backend.addPassesToEmitFile(codegen, os, nullptr, type, /*DisableVerify=*/true))
       return false;
     codegen.run(from);
     return true;
