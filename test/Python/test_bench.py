@@ -30,7 +30,7 @@ def program(name: str):
     return module
 
 
-PROGRAMS = {name: program(name) for name in ("compare", "compile", "memory", "new-binding")}
+PROGRAMS = {name: program(name) for name in ("all", "compare", "compile", "memory", "new-binding")}
 compare = PROGRAMS["compare"]
 
 
@@ -96,6 +96,8 @@ class ArgumentsTest(unittest.TestCase):
             ("compile", ["--bogus"], "--bogus"),
             ("memory", ["--models", "bert"], "bert"),
             ("new-binding", ["--parts", "end"], "end"),
+            ("all", ["--only", "start"], "start"),
+            ("all", ["--write", "--quick"], "--write"),
         ):
             with self.subTest(name=name, flags=flags):
                 code, text = self.code_of(lambda: PROGRAMS[name].parse(flags))
@@ -125,6 +127,22 @@ class StreamTest(unittest.TestCase):
         bindings = PROGRAMS["new-binding"].bindings_of("rxnmap", 100, 1)
         self.assertEqual(len(bindings), 100)
         self.assertIn({"seq_len": 1}, bindings)
+
+
+class PageTest(unittest.TestCase):
+    def test_a_block_is_replaced(self):
+        replaced = PROGRAMS["all"].replaced
+        page = "a\n<!-- bench/rows -->\nold\n<!-- end -->\nb\n<!-- bench/math -->\n<!-- end -->\n"
+        page = replaced(page, "rows", "1 \\2\n")
+        self.assertEqual(page, "a\n<!-- bench/rows -->\n```\n$ bench/rows\n1 \\2\n```\n<!-- end -->\nb\n<!-- bench/math -->\n<!-- end -->\n")
+        with self.assertRaisesRegex(ValueError, "0 blocks of bench/gemm"):
+            replaced(page, "gemm", "")
+
+    def test_the_page_has_a_block_for_each(self):
+        page = PROGRAMS["all"].PAGE.read_text()
+        for name in PROGRAMS["all"].NAMES:
+            PROGRAMS["all"].replaced(page, name, "")
+            self.assertTrue((BENCH / name).exists(), name)
 
 
 class CostTest(Folder):
