@@ -12,18 +12,14 @@
 
 // CHECK-LABEL: rlx.graph @main
 // CHECK: rlx.kernel loops
-// CHECK: %[[S:.*]] = rlx.kernel matmul
-// CHECK-SAME: {first = {{[0-9]+}} : i64, last = {{[0-9]+}} : i64}
-// CHECK: %[[P:.*]] = rlx.kernel rows(%[[S]])
-// CHECK: rlx.kernel matmul(%[[P]]
+// CHECK-SAME: {first = 0 : i64, last = 1 : i64}
+// CHECK: rlx.kernel attention
 // CHECK-SAME: {output = 0 : i64}
 
 // ONE: plan of @main(B, S)
 // ONE: choose S <= 512: yes
 // ONE: steps
-// ONE: matmul {{.*}} [B, S, S] k 8
-// ONE: rows {{.*}} [B, S, S] softmax
-// ONE: matmul {{.*}} [B, S, 8] k S
+// ONE: attention {{.*}} [B, S, S] k 8 {{.*}} d 8
 
 // LONG: plan of @main(B, S)
 // LONG: choose S <= 512: no

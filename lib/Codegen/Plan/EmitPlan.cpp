@@ -49,6 +49,42 @@ bool canFail(Operation *op) {
   return false;
 }
 
+/// What attention's kernel is made of.
+struct AttentionParts {
+  ir::MatmulOp scores, values;
+  ir::SoftmaxOp softmax;
+  bool zeroNaN = false;
+  ir::TransposeOp transpose; ///< of the result, or null
+};
+
+/// Reads a kernel's region as rlx-form-kernels writes it for attention.
+std::optional<AttentionParts> attentionParts(ir::KernelOp kernel) {
+  AttentionParts parts;
+  Value result = kernel.getBody().front().getTerminator()->getOperand(0);
+  if (auto transpose = result.getDefiningOp<ir::TransposeOp>()) {
+    parts.transpose = transpose;
+    result = transpose.getInput();
+  }
+  parts.values = result.getDefiningOp<ir::MatmulOp>();
+  if (!parts.values)
+    return std::nullopt;
+  Value weights = parts.values.getLhs();
+  if (auto select = weights.getDefiningOp<ir::SelectOp>()) {
+    parts.zeroNaN = true;
+    weights = select.getOnFalse();
+  }
+  parts.softmax = weights.getDefiningOp<ir::SoftmaxOp>();
+  int matmuls = 0;
+  for (auto matmul : kernel.getBody().getOps<ir::MatmulOp>()) {
+    ++matmuls;
+    if (matmul != parts.values)
+      parts.scores = matmul;
+  }
+  if (matmuls != 2 || !parts.softmax || parts.softmax.getInput().getType() != parts.scores.getResult().getType())
+    return std::nullopt;
+  return parts;
+}
+
 class PlanEmitter {
 public:
   explicit PlanEmitter(ir::GraphOp graph)
@@ -78,6 +114,7 @@ private:
   Status emitScan(ir::CumSumOp scan, RegionContext &context, uint32_t output);
   void mergeBatchIntoRows(data::StepT &step);
   Status emitMatmul(ir::KernelOp kernel, Value yielded, RegionContext &context, uint32_t output);
+  Status emitAttention(const AttentionParts &parts, RegionContext &context, uint32_t output);
   data::StepT &addStep(data::Family family, ArrayRef<DimExpr> loops);
   Status unsupported(Operation *op, const std::string &why) {
     return Error{ErrorCode::Unsupported, "node '" + nodeName(op) + "': " + why};
@@ -588,6 +625,80 @@ Status PlanEmitter::emitMatmul(ir::KernelOp kernel, Value yielded, RegionContext
   return Status::ok();
 }
 
+Status PlanEmitter::emitAttention(const AttentionParts &parts, RegionContext &context, uint32_t output) {
+  ir::MatmulOp scores = parts.scores, values = parts.values;
+  Dims dims = reader.dims(scores.getResult());
+  size_t rank = dims.size();
+
+  // Loops batch..., M, N, and one more along the elements of the operands' own rows.
+  IndexMap whole = IndexMap::identity(rank + 1);
+  IndexMap batch;
+  batch.loops = rank + 1;
+  batch.dims.assign(whole.dims.begin(), whole.dims.begin() + rank - 2);
+  const IndexForm &m = whole.dims[rank - 2], &n = whole.dims[rank - 1], &element = whole.dims[rank];
+  struct Side {
+    Window window;
+    DimExpr stride;
+    ElementType type;
+  };
+  auto side = [&](Window window, ElementType type) {
+    DimExpr stride = window.strides.back();
+    window.strides.pop_back();
+    window.broadcast.pop_back();
+    return Side{std::move(window), stride, type};
+  };
+  SmallVector<Side, 4> sides;
+  auto addOperand = [&](Value value, const IndexForm &row, const IndexForm &column) {
+    Dims own = reader.dims(value);
+    IndexMap map =
+        broadcastOperandMap(batch, ArrayRef<DimExpr>(dims).drop_back(2), ArrayRef<DimExpr>(own).drop_back(2));
+    map.dims.push_back(row);
+    map.dims.push_back(column);
+    std::optional<Window> window = windowOf(value, map, reader);
+    if (window)
+      sides.push_back(side(std::move(*window), elementTypeOf(value)));
+    return window.has_value();
+  };
+  if (!addOperand(scores.getLhs(), m, element) || !addOperand(scores.getRhs(), element, n) ||
+      !addOperand(values.getRhs(), n, element))
+    return unsupported(values, "its operands must be stored");
+
+  IndexMap result = batch;
+  result.dims.push_back(m);
+  result.dims.push_back(element);
+  Value yielded = values.getResult();
+  if (parts.transpose) {
+    IndexMap untransposed = result;
+    for (auto [i, axis] : llvm::enumerate(ir::TransposeOp(parts.transpose).getPermutation()))
+      result.dims[i] = untransposed.dims[axis];
+    yielded = ir::TransposeOp(parts.transpose).getResult();
+  }
+  sides.push_back(side(rowMajorWindow(reader.dims(yielded), result), elementTypeOf(yielded)));
+
+  ProgramBuilder program(context, rank);
+  program.setAccumulator(scores.getResult(), ElementType::F32);
+  uint16_t results[] = {program.pull(ir::SoftmaxOp(parts.softmax).getInput(), IndexMap::identity(rank))};
+  if (program.failed())
+    return program.error();
+  data::StepT &step = addStep(data::Family::Attention, dims);
+  step.program = program.finish(results);
+  step.results.assign(std::begin(results), std::end(results));
+  for (size_t i = 0; i < 3; ++i)
+    step.inputs.push_back(
+        makeAccess(sides[i].window, context.bufferOf.lookup(sides[i].window.argument), sides[i].type, exprs));
+  for (std::unique_ptr<data::AccessT> &input : program.takeInputs())
+    step.inputs.push_back(std::move(input));
+  step.outputs.push_back(makeAccess(sides[3].window, output, sides[3].type, exprs));
+  step.k = exprs.id(reader.dims(scores.getLhs()).back());
+  step.d = exprs.id(reader.dims(values.getRhs()).back());
+  step.a_k_stride = exprs.id(sides[0].stride);
+  step.b_k_stride = exprs.id(sides[1].stride);
+  step.v_stride = exprs.id(sides[2].stride);
+  step.output_stride = exprs.id(sides[3].stride);
+  step.zero_nan = parts.zeroNaN;
+  return Status::ok();
+}
+
 /// Is the op that a kernel of this family is built around where it must be?
 bool hasHeart(ir::KernelOp kernel, Operation *root) {
   switch (kernel.getFamily()) {
@@ -601,6 +712,8 @@ bool hasHeart(ir::KernelOp kernel, Operation *root) {
     return isa<ir::CumSumOp>(root);
   case ir::KernelFamily::Matmul:
     return llvm::hasSingleElement(kernel.getBody().getOps<ir::MatmulOp>());
+  case ir::KernelFamily::Attention:
+    return attentionParts(kernel).has_value();
   }
   return false;
 }
@@ -615,7 +728,7 @@ Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
     return unsupported(root, "not what a kernel of family '" + ir::stringifyKernelFamily(kernel.getFamily()).str() +
                                  "' is built around");
 
-  node = nodeName(root);
+  node = nodeName(kernel.getFamily() == ir::KernelFamily::Attention ? attentionParts(kernel)->values : root);
   std::vector<std::string> risky;
   kernel.getBody().walk([&](Operation *op) {
     if (canFail(op))
@@ -663,6 +776,8 @@ Status PlanEmitter::emitKernel(ir::KernelOp kernel) {
     return emitScan(cast<ir::CumSumOp>(root), context, output);
   case ir::KernelFamily::Matmul:
     return emitMatmul(kernel, yielded, context, output);
+  case ir::KernelFamily::Attention:
+    return emitAttention(*attentionParts(kernel), context, output);
   }
   return unsupported(kernel, "an unknown kernel family");
 }

@@ -14,6 +14,9 @@
 //   compute   elementwise ops and gathers: part of the one kernel that needs
 //             them, or stored when several do
 //
+// Chains of ops that are one kernel whatever they are become so first: attention
+// from its parts, then matmuls with what follows them.
+//
 //===----------------------------------------------------------------------===//
 
 #include "rlx/Codegen/Plan/IndexMap.h"
@@ -56,6 +59,8 @@ private:
   /// that the operand is computed there element by element.
   bool takesComputed(OpOperand &use);
   bool readOncePerRow(Operation *op);
+  bool isActivation(Value value) const;
+  void growAttention();
   void growEpilogues();
   void findOpenBroadcasts();
   bool showsOpenBroadcast(Operation *op) const;
@@ -71,9 +76,9 @@ private:
   DimReader reader;
   DenseMap<Operation *, Role> roles;
   llvm::SmallPtrSet<Operation *, 32> stored;
-  /// A matmul (or an epilogue op that is not the last) -> last op of its kernel.
-  DenseMap<Operation *, Operation *> epilogueEnd;
-  llvm::SmallPtrSet<Operation *, 16> matmulEnds;
+  /// An op of a chain that is one kernel (a matmul with its epilogue, attention) -> the last op of the chain.
+  DenseMap<Operation *, Operation *> chainEnd;
+  llvm::SmallPtrSet<Operation *, 16> matmulEnds, attentionEnds;
   /// Values with an operand somewhere of which only the sizes of a run will tell whether it is repeated.
   llvm::SmallPtrSet<Operation *, 16> open;
   /// The broadcast_to ops among them whose own operand is such.
@@ -195,29 +200,114 @@ bool KernelFormer::takesComputed(OpOperand &use) {
   return role(user) != Role::Alias;
 }
 
+/// The one op whose operands are all uses of the value (x * x counts as one).
+static Operation *onlyUser(Value value) {
+  Operation *only = nullptr;
+  for (Operation *user : value.getUsers()) {
+    if (only && user != only)
+      return nullptr;
+    only = user;
+  }
+  return only;
+}
+
+/// Made by the graph from its inputs: no weight, param or constant, nor a view of one.
+bool KernelFormer::isActivation(Value value) const {
+  while (Operation *op = value.getDefiningOp()) {
+    if (role(op) != Role::View && role(op) != Role::Alias)
+      return role(op) != Role::Source;
+    value = op->getOperand(0);
+  }
+  return true;
+}
+
+/// select(is_nan(p), 0, p), which some exporters put behind a softmax, if that is all that uses p.
+static ir::SelectOp nanGuard(Value p) {
+  ir::SelectOp select;
+  ir::IsNaNOp test;
+  for (OpOperand &use : p.getUses()) {
+    Operation *user = use.getOwner();
+    if (auto op = dyn_cast<ir::IsNaNOp>(user); op && !test)
+      test = op;
+    else if (auto op = dyn_cast<ir::SelectOp>(user); op && !select && use.getOperandNumber() == 2)
+      select = op;
+    else
+      return {};
+  }
+  if (!select || !test || select.getCondition() != test.getResult() || !test.getResult().hasOneUse())
+    return {};
+  auto zero = select.getOnTrue().getDefiningOp<ir::ConstantOp>();
+  auto dense = zero ? dyn_cast<DenseElementsAttr>(zero.getValue()) : DenseElementsAttr();
+  bool isZero =
+      dense && dense.isSplat() && isa<FloatType>(dense.getElementType()) && dense.getSplatValue<APFloat>().isPosZero();
+  return isZero ? select : ir::SelectOp();
+}
+
+/// matmul(q, k) -> elementwise ops -> softmax along the last axis -> matmul with v is one kernel, as long as nothing
+/// else reads what stands in between and each row of scores is made once. A transpose behind is where the result goes.
+void KernelFormer::growAttention() {
+  auto isFloat = [](Value value) {
+    Type type = cast<RankedTensorType>(value.getType()).getElementType();
+    return type.isF32() || type.isF16() || type.isBF16();
+  };
+  auto fits = [&](ir::MatmulOp matmul) {
+    return isFloat(matmul.getLhs()) && isFloat(matmul.getRhs()) && isFloat(matmul.getResult()) &&
+           isActivation(matmul.getRhs());
+  };
+  // More batch loops than kernels take do not fit into one either.
+  constexpr size_t kMostOps = 12, kMostDims = 32;
+  graph.getBody().walk([&](ir::MatmulOp scores) {
+    size_t rank = reader.dims(scores.getResult()).size();
+    if (chainEnd.count(scores) || rank > kMostDims || !fits(scores))
+      return;
+    SmallVector<Operation *> chain{scores};
+    Operation *next = onlyUser(scores.getResult());
+    while (next && isa<ir::ElementwiseOpInterface>(next) && chain.size() < kMostOps &&
+           sameDims(scores.getResult(), next->getResult(0))) {
+      chain.push_back(next);
+      next = onlyUser(next->getResult(0));
+    }
+    auto softmax = dyn_cast_or_null<ir::SoftmaxOp>(next);
+    if (!softmax || static_cast<size_t>(softmax.getAxis()) + 1 != rank || !isFloat(softmax.getInput()))
+      return;
+    chain.push_back(softmax);
+    Value weights = softmax.getResult();
+    if (ir::SelectOp guard = nanGuard(weights); guard && sameDims(weights, guard.getResult())) {
+      chain.push_back(guard.getCondition().getDefiningOp());
+      chain.push_back(guard);
+      weights = guard.getResult();
+    }
+    auto values = dyn_cast_or_null<ir::MatmulOp>(onlyUser(weights));
+    if (!values || values.getLhs() != weights || values.getRhs() == weights || !fits(values) ||
+        ArrayRef<DimExpr>(reader.dims(values.getResult())).drop_back(2) !=
+            ArrayRef<DimExpr>(reader.dims(weights)).drop_back(2))
+      return;
+    chain.push_back(values);
+    if (auto transpose = dyn_cast_or_null<ir::TransposeOp>(onlyUser(values.getResult())))
+      chain.push_back(transpose);
+    for (Operation *op : chain)
+      chainEnd[op] = chain.back();
+    attentionEnds.insert(chain.back());
+  });
+}
+
 /// A matmul takes the elementwise ops after it into its kernel, as long as each
 /// is the only user of the one before and keeps its shape.
 void KernelFormer::growEpilogues() {
   graph.getBody().walk([&](ir::MatmulOp matmul) {
+    if (chainEnd.count(matmul))
+      return;
     SmallVector<Operation *> chain{matmul};
     while (chain.size() < 12) {
-      Operation *last = chain.back();
-      Value value = last->getResult(0);
-      // All uses must be operands of one op (x * x counts as one).
-      Operation *next = nullptr;
-      bool single = true;
-      for (Operation *user : value.getUsers()) {
-        if (next && user != next)
-          single = false;
-        next = user;
-      }
-      if (!next || !single || !isa<ir::ElementwiseOpInterface>(next) || !sameDims(value, next->getResult(0)) ||
-          epilogueEnd.count(next))
+      Value value = chain.back()->getResult(0);
+      Operation *next = onlyUser(value);
+      if (!next || !isa<ir::ElementwiseOpInterface>(next) || !sameDims(value, next->getResult(0)) ||
+          chainEnd.count(next))
         break;
       chain.push_back(next);
     }
     for (Operation *op : chain)
-      epilogueEnd[op] = chain.back();
+      chainEnd[op] = chain.back();
     matmulEnds.insert(chain.back());
   });
 }
@@ -290,7 +380,7 @@ void KernelFormer::decideStored() {
   for (Operation *op : llvm::reverse(order)) {
     if (role(op) == Role::Source)
       continue;
-    Operation *end = epilogueEnd.lookup(op);
+    Operation *end = chainEnd.lookup(op);
     bool inEpilogue = end && end != op;
     llvm::SmallSetVector<Operation *, 2> &kernels = kernelsOf[op];
     bool mustStore = (role(op) == Role::Root && !inEpilogue) || (end && end == op);
@@ -330,8 +420,9 @@ void KernelFormer::decideStored() {
     if (role(op) == Role::Compute && !inEpilogue && kernels.size() > 1)
       mustStore = true;
     // An epilogue reads by strides alone: what it looks up is looked up before.
-    if (isa<ir::GatherOp, ir::GatherNDOp, ir::GatherElementsOp>(op) &&
-        llvm::any_of(kernels, [&](Operation *kernel) { return matmulEnds.contains(kernel); }))
+    if (isa<ir::GatherOp, ir::GatherNDOp, ir::GatherElementsOp>(op) && llvm::any_of(kernels, [&](Operation *kernel) {
+          return matmulEnds.contains(kernel) || attentionEnds.contains(kernel);
+        }))
       mustStore = true;
     if (role(op) == Role::Alias)
       mustStore = true;
@@ -377,12 +468,12 @@ void KernelFormer::limitChains() {
       continue;
     Work total = measure(op);
     if (total.isTooMuch()) {
-      if (role(&op) == Role::Compute && !epilogueEnd.count(&op))
+      if (role(&op) == Role::Compute && !chainEnd.count(&op))
         stored.insert(&op);
       else
         for (Value operand : op.getOperands())
           if (Operation *producer = operand.getDefiningOp();
-              producer && !isStored(operand) && role(producer) == Role::Compute && !epilogueEnd.count(producer))
+              producer && !isStored(operand) && role(producer) == Role::Compute && !chainEnd.count(producer))
             stored.insert(producer);
       total = measure(op);
     }
@@ -393,6 +484,8 @@ void KernelFormer::limitChains() {
 ir::KernelFamily KernelFormer::familyOf(Operation *op) {
   if (matmulEnds.contains(op))
     return ir::KernelFamily::Matmul;
+  if (attentionEnds.contains(op))
+    return ir::KernelFamily::Attention;
   if (isa<ir::ReduceOp>(op))
     return ir::KernelFamily::Reduce;
   if (isa<ir::SoftmaxOp, ir::LogSoftmaxOp, ir::LayerNormOp, ir::RmsNormOp>(op))
@@ -471,6 +564,7 @@ Status KernelFormer::run() {
   if (Status status = askInnermost(); !status)
     return status;
   graph.getBody().walk([&](Operation *op) { roles[op] = classify(op); });
+  growAttention();
   growEpilogues();
   findOpenBroadcasts();
   decideStored();

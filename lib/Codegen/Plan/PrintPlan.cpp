@@ -200,6 +200,11 @@ void PlanPrinter::printStep(size_t number) {
   case data::Family::Matmul:
     os << " k " << text(step.k) << " strides " << text(step.a_k_stride) << ", " << text(step.b_k_stride);
     break;
+  case data::Family::Attention:
+    os << " k " << text(step.k) << " strides " << text(step.a_k_stride) << ", " << text(step.b_k_stride) << " d "
+       << text(step.d) << " strides " << text(step.v_stride) << ", " << text(step.output_stride)
+       << (step.zero_nan ? " zero nan" : "");
+    break;
   case data::Family::Scan:
     os << (step.exclusive ? " exclusive" : "") << (step.reverse ? " reverse" : "");
     break;
@@ -213,6 +218,11 @@ void PlanPrinter::printStep(size_t number) {
     inputs.erase(inputs.begin());
     inputs[0] = "acc";
   }
+  // Attention: the score, then what the program reads besides q, k and v.
+  if (step.family == data::Family::Attention && inputs.size() >= 3) {
+    inputs.erase(inputs.begin(), inputs.begin() + 2);
+    inputs[0] = "score";
+  }
   if (step.family == data::Family::Rows || step.family == data::Family::Scan)
     inputs = {};
   printProgram(step.program, inputs, "v");
@@ -225,6 +235,8 @@ void PlanPrinter::printStep(size_t number) {
     if (step.family == data::Family::Reduce)
       os << " = " << named(step.epilogue_result, {std::string("acc"), std::string("count")}, "e") << " of "
          << named(step.results[i], inputs, "v");
+    else if (step.family == data::Family::Attention && i < step.results.size())
+      os << " = softmax of " << named(step.results[i], inputs, "v") << " times x2";
     else if (i < step.results.size())
       os << " = " << named(step.results[i], inputs, "v");
     os << " : " << elementTypeName(step.outputs[i]->type) << "\n";

@@ -126,6 +126,7 @@ private:
   void binary();
   void choice();
   void matmul();
+  void attention();
   void transpose();
   void reshape();
   void slice();
@@ -299,6 +300,50 @@ void Generator::matmul() {
     if (Value product = make<ir::MatmulOp>(x->value, y->value))
       return add(product, x->bound * y->bound * kSizeBound, false);
   }
+}
+
+/// softmax(q k^T, scaled, masked) v in the forms that exporters write, and in some that do not fit into one kernel.
+void Generator::attention() {
+  std::optional<Item> q = pickWithRank(2, 4);
+  if (!q)
+    return;
+  SmallVector<int64_t> swapped, heads;
+  for (size_t i = 0; i < rankOf(q->value); ++i)
+    swapped.push_back(i);
+  heads = swapped;
+  std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  Item k = *q;
+  Value scores;
+  for (int attempt = 0; attempt < 4 && !scores; ++attempt) {
+    std::optional<Item> other = pickWithRank(2, 4);
+    k = attempt < 3 && other && rankOf(other->value) == rankOf(q->value) ? *other : *q;
+    scores = make<ir::MatmulOp>(q->value, make<ir::TransposeOp>(k.value, swapped));
+  }
+  if (!scores)
+    return;
+  SmallVector<DimExpr> dims = shapeOf(scores).dims;
+  if (random.chance(70))
+    scores = make<ir::MulOp>(scores, scalar(0.25));
+  for (int attempt = 0; attempt < 3 && random.chance(70); ++attempt)
+    if (Value masked = make<ir::AddOp>(scores, pick().value); masked && shapeOf(masked).dims == dims)
+      scores = masked;
+  Value weights = make<ir::SoftmaxOp>(scores, static_cast<uint64_t>(dims.size() - 1));
+  if (random.chance(30))
+    weights = make<ir::SelectOp>(make<ir::IsNaNOp>(weights), scalar(0), weights);
+  if (random.chance(10)) // somebody else wants them too
+    add(weights, 1, false);
+  std::optional<Item> v = pickWithRank(2, 4);
+  Value result = v ? make<ir::MatmulOp>(weights, v->value) : Value();
+  if (!result) {
+    v = k;
+    result = make<ir::MatmulOp>(weights, k.value);
+  }
+  if (result && heads.size() >= 3 && random.chance(50)) {
+    std::swap(heads[heads.size() - 2], heads[heads.size() - 3]);
+    if (rankOf(result) == heads.size())
+      result = make<ir::TransposeOp>(result, heads);
+  }
+  add(result, v->bound, false);
 }
 
 void Generator::transpose() {
@@ -625,12 +670,12 @@ void Generator::step() {
     unsigned weight;
     Maker maker;
   };
-  static const Choice choices[] = {{16, &Generator::unary}, {22, &Generator::binary},   {6, &Generator::choice},
-                                   {8, &Generator::matmul}, {8, &Generator::transpose}, {10, &Generator::reshape},
-                                   {8, &Generator::slice},  {6, &Generator::concat},    {8, &Generator::reduce},
-                                   {8, &Generator::rows},   {4, &Generator::gather},    {3, &Generator::pad},
-                                   {3, &Generator::cumsum}, {5, &Generator::broadcast}, {3, &Generator::positions},
-                                   {2, &Generator::sizes},  {4, &Generator::integers},  {4, &Generator::scatter}};
+  static const Choice choices[] = {
+      {16, &Generator::unary},    {22, &Generator::binary},   {6, &Generator::choice},    {8, &Generator::matmul},
+      {6, &Generator::attention}, {8, &Generator::transpose}, {10, &Generator::reshape},  {8, &Generator::slice},
+      {6, &Generator::concat},    {8, &Generator::reduce},    {8, &Generator::rows},      {4, &Generator::gather},
+      {3, &Generator::pad},       {3, &Generator::cumsum},    {5, &Generator::broadcast}, {3, &Generator::positions},
+      {2, &Generator::sizes},     {4, &Generator::integers},  {4, &Generator::scatter}};
   unsigned total = 0;
   for (const Choice &choice : choices)
     total += choice.weight;

@@ -248,6 +248,7 @@ void Evaluator::evaluate(Operation *op) {
         const Values c = in(op, 0), x = in(op, 1), y = in(op, 2);
         set(op, [&](const Index &at) { return broadcastAt(c, at) != 0 ? broadcastAt(x, at) : broadcastAt(y, at); });
       })
+      .Case([&](ir::IsNaNOp) { unary(op, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); })
       .Case([&](ir::MatmulOp) {
         const Values a = in(op, 0), b = in(op, 1);
         int64_t inner = a.shape.back();

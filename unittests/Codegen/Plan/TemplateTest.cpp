@@ -56,7 +56,7 @@ std::string instantiated(const std::shared_ptr<const data::PlanTemplateT> &plan,
 }
 
 struct Counts {
-  unsigned reached = 0, made = 0, errors = 0, errorsReached = 0;
+  unsigned reached = 0, made = 0, errors = 0, errorsReached = 0, attention = 0;
 };
 
 /// One binding against all templates so far.
@@ -97,6 +97,8 @@ void check(const Model &model, TemplateTree &tree, std::span<const int64_t> size
   }
   ASSERT_EQ(found.kind, Kind::Missing) << found.error.message;
   ++counts.made;
+  for (const auto &step : plan->steps)
+    counts.attention += step->family == data::Family::Attention;
 
   // Every earlier template parts from this one at the guard that explain reports.
   std::vector<TemplateTree::Failed> reported = tree.explain(sizes);
@@ -260,6 +262,7 @@ TEST(RandomGraphs, InstantiatingIsSpecialising) {
   EXPECT_GT(counts.made, 60u);
   EXPECT_GT(counts.errors, 100u);
   EXPECT_GT(counts.errorsReached, 50u);
+  EXPECT_GT(counts.attention, 10u);
 }
 
 TEST(RandomGraphs, NumbersAreThoseOfThePlainGraph) {

@@ -17,6 +17,10 @@ def FormKernels : Pass<"rlx-form-kernels", "::rlx::ir::GraphOp"> {
                                       rlx.output %0
     ```
 
+    Attention is recognised from its parts: a matmul, elementwise ops on the scores, a softmax along the keys, perhaps
+    `select(is_nan(p), 0, p)`, and a matmul with values that are no weights, where nothing else reads what stands in
+    between. It is one kernel, with a transpose of its result, and no scores are stored.
+
     Sizes are read only as expressions. A fact that changes the grouping is asked of the binding and recorded in
     `rlx.guards` of the graph, so that the plan holds for every binding that answers the same. A requirement that fails is
     an error.
