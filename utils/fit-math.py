@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Makes lib/Codegen/Emit/MathCoefficients.inc: the polynomials of the vector math, fitted by Remez exchange.
 
-Needs mpmath. Each polynomial approximates g(v) on [lo, hi] with the error weighted by w(v); coefficients are rounded
-to their type one after the other, the rest being fitted anew each time, so that rounding costs almost nothing.
+Needs mpmath and numpy. Each polynomial approximates g(v) on [lo, hi] with the error weighted by w(v); coefficients are
+rounded to their type one after the other, the rest being fitted anew each time, so that rounding costs almost nothing.
 The largest weighted error found is written beside each.
+
+Functions of floats that have no short polynomial are cut into eight pieces, which the code looks up with one permute a
+coefficient. Where a piece is centred is free, so it is where the function is all but a float: the constant, which
+dominates, then loses nothing when rounded.
 """
 import struct
 import sys
 
+import numpy
 from mpmath import mp, mpf
 
 mp.dps = 60
@@ -106,6 +111,73 @@ def fit(g, w, lo, hi, degree, bits):
     return known, worst
 
 
+def leastSquares(points, target, weight, degree, known=()):
+    """The free coefficients after the known ones, over numpy arrays."""
+    first = len(known)
+    rest = target - sum(c * points**k for k, c in enumerate(known))
+    scale = numpy.max(numpy.abs(points)) ** numpy.arange(first, degree + 1)
+    columns = numpy.stack([points**k for k in range(first, degree + 1)], 1) / scale
+    return numpy.linalg.lstsq(columns * weight[:, None], rest * weight, rcond=None)[0] / scale
+
+
+def fitFree(points, target, weight, degree, scales=None):
+    """Near-minimax in doubles where the weight vanishes inside the interval, which defeats Remez: weighted least
+    squares, the weights growing where the error is large. Coefficient k is rounded to f32 after times scales[k]."""
+    scales = scales or [1.0] * (degree + 1)
+    grown = numpy.ones(len(points))
+    for _ in range(80):
+        c = leastSquares(points, target, weight * numpy.sqrt(grown), degree)
+        error = numpy.abs(sum(a * points**k for k, a in enumerate(c)) - target) * weight
+        grown *= error + 1e-30
+        grown /= grown.sum()
+    known = []
+    while len(known) <= degree:
+        c = leastSquares(points, target, weight * numpy.sqrt(grown), degree, known)[0]
+        known.append(float(roundTo(c * scales[len(known)], 32)) / scales[len(known)])
+    worst = numpy.max(numpy.abs(sum(a * points**k for k, a in enumerate(known)) - target) * weight)
+    return [a * b for a, b in zip(known, scales)], worst
+
+
+def nodes(lo, hi, count=120):
+    return [lo + (hi - lo) * (1 - mp.cos(mp.pi * (i + 0.5) / count)) / 2 for i in range(count)]
+
+
+def emitPieces(name, f, top, degree, what):
+    """f on [0, top] in pieces that s = 1 + 15 u / top tells apart: [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
+    Rows: centres, constants, the other coefficients; columns by the low three bits of (bits of s >> 22).
+    In the first piece u itself stands for the constant, so that f(u) - u is fitted: small results keep their precision.
+    """
+    edges = [(e - 1) * mpf(top) / 15 for e in (1, 1.5, 2, 3, 4, 6, 8, 12, 16)]
+    table = [[0.0] * 8 for _ in range(degree + 2)]
+    worst = 0
+    for piece, (lo, hi) in enumerate(zip(edges, edges[1:])):
+        centre, constant = 0.0, 0.0
+        base = lambda u: u
+        if piece:
+            best = None
+            for k in range(-400, 401):
+                at = float(roundTo((lo + hi) / 2 + (hi - lo) * k / 10000, 32))
+                value = f(mpf(at))
+                lost = abs(1 - roundTo(value, 32) / value)
+                if best is None or lost < best:
+                    best, centre, constant = lost, at, float(roundTo(value, 32))
+            base = lambda u: mpf(constant)
+        us = [u for u in nodes(lo, hi) if u != centre]
+        points = numpy.array([float(u - centre) for u in us])
+        target = numpy.array([float((f(u) - base(u)) / (u - centre)) for u in us])
+        weight = numpy.array([float(abs((u - centre) / f(u))) for u in us])
+        coefficients, error = fitFree(points, target, weight, degree - 1)
+        worst = max(worst, error)
+        for row, value in enumerate([centre, constant] + coefficients):
+            table[row][(6 + piece) % 8] = value
+    print(f"// {what}; relative error {mp.nstr(mpf(worst), 3)}")
+    print(f"constexpr float {name}[][8] = {{")
+    for row in table:
+        print("    {" + ", ".join(c.hex() + "f" for c in row) + "},")
+    print("};")
+    sys.stdout.flush()
+
+
 def emit(name, coefficients, worst, bits, what):
     suffix = "f" if bits == 32 else ""
     kind = "float" if bits == 32 else "double"
@@ -152,45 +224,54 @@ def main():
     g = nonzero(lambda z: (mp.tanh(mp.sqrt(z)) / mp.sqrt(z) - 1) / z, -mpf(1) / 3)
     w = nonzero(lambda z: z * mp.sqrt(z) / mp.tanh(mp.sqrt(z)), 0)
     t = mpf("0.625")
-    for bits, degree, name in ((32, 4, "kTanh32"), (64, 11, "kTanh64")):
-        emit(name, *fit(g, w, 0, t * t, degree, bits), bits, "tanh x = x + x z T(z), z = x^2, x <= 0.625")
+    emit("kTanh64", *fit(g, w, 0, t * t, 11, 64), 64, "tanh x = x + x z T(z), z = x^2, x <= 0.625")
+    emitPieces("kTanhPieces", mp.tanh, "9.1", 7, "tanh u, 0 <= u <= 9.1")
 
     # erf x = x + x E(z)
     g = nonzero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1)
     w = nonzero(lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), mp.sqrt(mp.pi) / 2)
-    for bits, degree, limit, name in ((32, 6, "0.95", "kErf32"), (64, 13, "1.0", "kErf64")):
-        emit(name, *fit(g, w, 0, mpf(limit)**2, degree, bits), bits, f"erf x = x + x E(z), z = x^2, x <= {limit}")
-    # -log(erfc(t)), for 1 - exp(-q)
-    g = lambda t: -mp.log(mp.erfc(t))
-    w = lambda t: mp.erfc(t) / mp.erf(t)
-    emit("kErfTail32", *fit(g, w, "0.95", "4.0", 7, 32), 32, "-log(erfc(t)), 0.95 <= t <= 4; error of erf")
+    emit("kErf64", *fit(g, w, 0, 1, 13, 64), 64, "erf x = x + x E(z), z = x^2, x <= 1")
+    emitPieces("kErfPieces", mp.erf, 4, 6, "erf u, 0 <= u <= 4")
 
     # erfcx(t) = exp(t^2) erfc(t) over (u - a) / (u + k), which makes a half line an interval, around 0 so that the
     # polynomial is well conditioned; times 1 + 2 t, so that it hardly moves.
     def erfcx(t):
         return mp.exp(t * t) * mp.erfc(t)
 
-    def fitScaled(a, k, scale, lo, hi, degree, bits):
+    def mapped(g, a, k, lo, hi):
         a, k = mpf(a), mpf(k)
         f = lambda u: (u - a) / (u + k)
+        return (lambda v: g((a + k * v) / (1 - v))), f(mpf(lo)), f(mpf(hi))
 
-        def g(v):
-            t = (a + k * v) / (1 - v) * scale
-            return erfcx(t) * (1 + 2 * t)
+    def fitMapped(g, a, k, lo, hi, degree):
+        h, lo, hi = mapped(g, a, k, lo, hi)
+        return fit(h, lambda v: 1 / h(v), lo, hi, degree, 64)
 
-        return fit(g, lambda v: 1 / g(v), f(mpf(lo)), f(mpf(hi)), degree, bits)
-
-    half = 1 / sqrt2
-    emit("kGelu32", *fitScaled("2.40625", 3, half, 0, "14.5", 9, 32), 32,
-         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 2.40625) / (u + 3)), 0 <= u <= 14.5")
-    emit("kGelu64", *fitScaled("3.5", 4, half, 0, "39", 25, 64), 64,
-         "erfcx(u / sqrt 2) (1 + sqrt 2 u) = R((u - 3.5) / (u + 4)), 0 <= u <= 39")
-    emit("kErfcx64", *fitScaled(3, 3, 1, "1.0", "6", 17, 64), 64, "erfcx(t) (1 + 2 t) = R((t - 3) / (t + 3)), 1 <= t <= 6")
+    emit("kErfcx64", *fitMapped(lambda t: erfcx(t) * (1 + 2 * t), 3, 3, 1, 6, 17), 64,
+         "erfcx(t) (1 + 2 t) = R((t - 3) / (t + 3)), 1 <= t <= 6")
+    # 2 u Phi(-u) = e^(-u^2 / 2) R(u)
+    tail = lambda u: u * erfcx(u / sqrt2)
+    emit("kGelu64", *fitMapped(tail, "2.5", 3, 1, 39, 24), 64,
+         "u erfcx(u / sqrt 2) = R((u - 2.5) / (u + 3)), 1 <= u <= 39")
+    first = interpolate(*mapped(tail, "2.5", 3, 1, 39), 24)[0]
+    print("// What its first coefficient lost.")
+    print(f"constexpr double kGelu64Low = {float(first - roundTo(first, 64)).hex()};")
+    emitPieces("kGeluPieces", tail, 15, 7, "u erfcx(u / sqrt 2), 0 <= u <= 15")
 
     # Phi(x) = 1/2 + x P(z), z = x^2
     g = nonzero(lambda z: mp.erf(mp.sqrt(z / 2)) / mp.sqrt(z) / 2, 1 / mp.sqrt(2 * mp.pi))
-    for bits, degree, name in ((32, 4, "kPhi32"), (64, 9, "kPhi64")):
-        emit(name, *fit(g, lambda z: mpf(1), 0, mpf("0.75")**2, degree, bits), bits, "Phi(x) = 1/2 + x P(z), z = x^2, |x| <= 0.75")
+    emit("kPhi64", *fit(g, lambda z: mpf(1), 0, 1, 12, 64), 64, "Phi(x) = 1/2 + x P(z), z = x^2, |x| <= 1")
+
+    # e^(-k r) = 1 - k r + r^2 P(r): where what is raised comes in other units.
+    def emitScaledExp(name, k, what):
+        points = numpy.array([float(d) for d in nodes(-h, h)])
+        target = numpy.array([float(mp.expm1(d) - d) / d**2 for d in points])
+        coefficients, worst = fitFree(points, target, points**2, 4, [float((-k) ** (n + 2)) for n in range(5)])
+        emit(name, coefficients, mpf(worst), 32, what)
+
+    emitScaledExp("kExpHalf32", mpf(1) / 2, "e^(-r/2) = 1 - r/2 + r^2 P(r), |r| <= ln2")
+    cubic = 2 * mp.sqrt(2 / mp.pi) * mpf(44715) / 10**6
+    emitScaledExp("kExpCubic32", cubic, "e^(-c r) = 1 - c r + r^2 P(r), c = 2 sqrt(2/pi) 0.044715, |c r| <= ln2/2")
 
     # sin r = r + r z S(z), cos r = 1 - z/2 + z^2 C(z)
     p4 = mp.pi / 4 * mpf("1.0001")
@@ -217,6 +298,14 @@ def main():
     twice = 2 * mp.sqrt(2 / mp.pi)
     print(f"constexpr double kGeluTwice[] = {{{pieces(twice, 2)}}};")
     print(f"constexpr double kGeluCubic[] = {{{pieces(twice * mpf(44715) / 10**6, 2)}}};")
+    # The high parts have so few bits that what is made with them is exact.
+    def split(x, bits):
+        high = mp.floor(x * 2**bits + mpf(1) / 2) / 2**bits
+        return f"{float(high).hex()}, {float(roundTo(x - high, 32)).hex()}"
+
+    print(f"constexpr double kGeluRatio[] = {{{split(10**6 / mpf(44715), 10)}}};")
+    print(f"constexpr double kGeluLn2[] = {{{split(mp.log(2) / (twice * mpf(44715) / 10**6), 13)}}};")
+    print(f"constexpr double kTwiceLn2[] = {{{split(2 * mp.log(2), 12)}}};")
     bits = int(mp.floor(2 / mp.pi * mpf(2)**(64 * 21)))
     words = [0] + [(bits >> (64 * (20 - i))) & (2**64 - 1) for i in range(21)]
     print("// 2/pi, most significant word first, after 64 zero bits.")

@@ -43,6 +43,9 @@ llvm::Value *emitMin(Emitter &e, llvm::Value *a, llvm::Value *b, data::ElementTy
 /// Whether an instruction may raise an error in a lane: then lanes that do not exist must be masked.
 bool canFail(std::span<const data::Instr> program);
 
+/// Whether an instruction computes on f32 elements with lanes of doubles.
+bool usesDoubles(std::span<const data::Instr> program);
+
 /// Lanes that suit a kernel whose values have these types: two AVX registers of the widest at most, 8 to 32.
 unsigned laneCount(std::span<const data::ElementType> types);
 

@@ -38,6 +38,9 @@ public:
   llvm::Module &module;
   llvm::Function *function;
 
+  /// Whether the target has AVX-512: a vector of 16 floats is one register there.
+  bool hasAVX512 = false;
+
   Value *begin; ///< First tile.
   Value *end;   ///< One past the last tile.
 

@@ -33,6 +33,14 @@ public:
   /// Writes lanes (of the operand's own type).
   void store(const Row &row, llvm::Value *i, llvm::Value *element, llvm::Value *value, unsigned W);
 
+  /// Whether a few of the lanes can be loaded and stored under a mask.
+  bool isMaskable() const;
+  /// Whether every lane is one element, known as soon as the row is entered.
+  bool isSplat() const { return spec.kind == data::AccessKind::Direct && spec.inner == data::InnerMode::Splat; }
+  /// Of an operand that is one of the two; there is at least one lane. Those that `mask` leaves out are zero.
+  llvm::Value *loadMasked(const Row &row, llvm::Value *i, llvm::Value *mask, unsigned W);
+  void storeMasked(const Row &row, llvm::Value *i, llvm::Value *value, llvm::Value *mask, unsigned W);
+
   /// Reads, combines, writes. Lanes name different elements.
   void update(const Row &row, llvm::Value *i, llvm::Value *element, data::Combine combine, llvm::Value *value,
               unsigned W);
@@ -74,8 +82,8 @@ struct Block {
   llvm::Value *active(Emitter &e) const;
 };
 
-/// Loads a block of each operand. Lanes that do not exist are zero: a short block goes element by element through the
-/// stack, so that what follows exists once, for whole vectors.
+/// Loads a block of each operand. Lanes that do not exist are zero: a short block comes under a mask or element by
+/// element through the stack, so that what follows exists once, for whole vectors.
 void loadBlock(Emitter &e, llvm::MutableArrayRef<Operand> operands, llvm::ArrayRef<Operand::Row> rows,
                const Block &block, llvm::SmallVectorImpl<Lanes> &values);
 

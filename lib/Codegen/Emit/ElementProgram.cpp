@@ -572,6 +572,13 @@ bool canFail(std::span<const Instr> program) {
   });
 }
 
+bool usesDoubles(std::span<const Instr> program) {
+  return llvm::any_of(program, [](const Instr &instr) {
+    return llvm::is_contained({Opcode::Sin, Opcode::Cos, Opcode::Pow, Opcode::Mod, Opcode::Rem}, instr.op()) &&
+           isFloatType(instr.type());
+  });
+}
+
 unsigned laneCount(std::span<const ElementType> types) {
   int64_t widest = 1;
   for (ElementType type : types)

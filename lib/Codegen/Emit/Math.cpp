@@ -1,12 +1,15 @@
 //===- Math.cpp - vector math of our own ----------------------------------===//
 //
 // Coefficients come from utils/fit-math.py. Clamps are compare-and-select with
-// the NaN falling through, which is one instruction.
+// the NaN falling through, which is one instruction. Functions of floats without
+// a short polynomial are cut into eight pieces whose coefficients one permute
+// each looks up: faster than an exponential or a quotient, and more exact.
 //
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/Math.h"
 
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsX86.h"
 
 #include <cmath>
 #include <limits>
@@ -51,10 +54,10 @@ struct Lane {
     Value *l = c(x, limit);
     return select(b.CreateFCmpOLT(x, l), l, x);
   }
-  /// Horner; coefficients from the lowest.
-  template <typename T, size_t N> Value *poly(const T (&coefficients)[N], Value *x) {
+  /// Horner; coefficients from the lowest, of which `skip` are left out.
+  template <typename T, size_t N> Value *poly(const T (&coefficients)[N], Value *x, size_t skip = 0) {
     Value *sum = c(x, coefficients[N - 1]);
-    for (size_t k = N - 1; k-- > 0;)
+    for (size_t k = N - 1; k-- > skip;)
       sum = fma(sum, x, c(x, coefficients[k]));
     return sum;
   }
@@ -68,49 +71,127 @@ struct Lane {
 
   /// Adding it rounds to an integer and leaves that in the low bits; NaN makes no undefined value on the way.
   double magic(Value *x) { return isDouble(x) ? 0x1.8p52 : 0x1.8p23; }
+  unsigned mantissaBits(Value *x) { return isDouble(x) ? 52 : 23; }
+  unsigned exponentBias(Value *x) { return isDouble(x) ? 1023 : 127; }
   struct Rounded {
-    Value *value;   ///< the integer as a float
-    Value *integer; ///< the integer, as wide as the float (meaningless for NaN)
+    Value *value; ///< the integer as a float
+    Value *bits;  ///< in the low bits the integer plus a bias; above them anything
   };
-  Rounded rounded(Value *x) {
-    Value *m = c(x, magic(x));
-    Value *shifted = b.CreateFAdd(x, m);
-    return {b.CreateFSub(shifted, m), b.CreateSub(bits(shifted), bits(m))};
+  /// x times factor, to the nearest integer.
+  Rounded rounded(Value *x, double factor, unsigned bias = 0) {
+    Value *m = c(x, magic(x) + bias);
+    Value *shifted = fma(x, c(x, factor), m);
+    return {b.CreateFSub(shifted, m), bits(shifted)};
   }
-  /// 2^n for n in the range of normal numbers.
-  Value *pow2(Value *n) {
-    bool wide = n->getType()->getScalarSizeInBits() == 64;
-    return fromBits(b.CreateShl(b.CreateAdd(n, ic(n, wide ? 1023 : 127)), ic(n, wide ? 52 : 23)));
+  /// 2^n from bits that hold n plus the exponent bias; what stands above them is shifted out.
+  Value *pow2(Value *bits) {
+    return fromBits(b.CreateShl(bits, ic(bits, bits->getType()->getScalarSizeInBits() == 64 ? 52 : 23)));
   }
-  /// p * 2^n, rounded once, also into subnormals and beyond the largest.
-  Value *scale(Value *p, Value *n) {
-    Value *half = b.CreateAShr(n, ic(n, 1));
-    return b.CreateFMul(b.CreateFMul(p, pow2(half)), pow2(b.CreateSub(n, half)));
+  /// p * 2^n, rounded once, also into subnormals and beyond the largest; bits hold n plus twice the exponent bias.
+  Value *scale(Value *p, Value *bits) {
+    Value *half = b.CreateLShr(bits, ic(bits, 1));
+    return b.CreateFMul(b.CreateFMul(p, pow2(half)), pow2(b.CreateSub(bits, half)));
   }
+  /// As rounded(), for n up to 0: bits of which scaleDown() makes 2^n. f32 only.
+  Rounded roundedDown(Value *x, double factor, int plus = 0) {
+    return rounded(x, factor, static_cast<unsigned>(127 + 64 + plus));
+  }
+  /// p * 2^n, rounded once, also into subnormals.
+  Value *scaleDown(Value *p, Value *bits) { return b.CreateFMul(b.CreateFMul(p, pow2(bits)), c(p, 0x1p-64)); }
 
-  /// e^r for |r| <= ln2 / 2.
-  Value *expPoly(Value *r) {
+  /// e^r - 1 for |r| <= ln2 / 2.
+  Value *expm1Poly(Value *r) {
     Value *p = isDouble(r) ? poly(kExp64, r) : poly(kExp32, r);
-    Value *one = c(r, 1);
-    return b.CreateFAdd(fma(b.CreateFMul(r, r), p, r), one);
+    return fma(b.CreateFMul(r, r), p, r);
   }
+  Value *expPoly(Value *r) { return b.CreateFAdd(expm1Poly(r), c(r, 1)); }
   struct Reduced {
-    Value *r, *n;
+    Value *r, *bits;
   };
-  /// x = n ln2 + r.
-  Reduced reduceExp(Value *x) {
-    Rounded n = rounded(b.CreateFMul(x, c(x, 1.4426950408889634)));
+  /// x = n ln2 + r; bits as rounded() makes them.
+  Reduced reduceExp(Value *x, unsigned bias) {
+    Rounded n = rounded(x, 1.4426950408889634, bias);
     // The high part has so few bits that n times it is exact.
     double high = isDouble(x) ? 0x1.62e42feep-1 : 0x1.63p-1;
     double low = static_cast<double>((static_cast<long double>(kLn2[0]) - high) + kLn2[1]);
     Value *r = fma(n.value, c(x, -high), x);
-    return {fma(n.value, c(x, -low), r), n.integer};
+    return {fma(n.value, c(x, -low), r), n.bits};
   }
-  /// e^x for x as a double but to float's precision, with n kept apart (as i32 lanes).
-  Reduced reduceExpWide(Value *x) {
-    Rounded n = rounded(b.CreateFMul(x, c(x, 1.4426950408889634)));
-    Value *r = fma(n.value, c(x, -kLn2[0]), x);
-    return {b.CreateFPTrunc(r, f32()), b.CreateTrunc(n.integer, i32())};
+
+  /// An entry of a table of eight for each lane, by the low three bits of `index` (i32 lanes).
+  Value *lookup(const float (&table)[8], Value *index) {
+    SmallVector<Constant *, 16> entries;
+    for (float entry : table)
+      entries.push_back(ConstantFP::get(b.getFloatTy(), entry));
+    if (W == 16 && e.hasAVX512) {
+      entries.append(entries.begin(), entries.begin() + 8);
+      return b.CreateIntrinsic(Intrinsic::x86_avx512_permvar_sf_512, {}, {ConstantVector::get(entries), index});
+    }
+    Value *eight = ConstantVector::get(entries);
+    auto permute = [&](Value *lanes) { return b.CreateIntrinsic(Intrinsic::x86_avx2_permps, {}, {eight, lanes}); };
+    auto eightFrom = [&](unsigned first) {
+      SmallVector<int, 8> mask;
+      for (unsigned lane = 0; lane < 8; ++lane)
+        mask.push_back(first + lane < W ? static_cast<int>(first + lane) : -1);
+      return mask;
+    };
+    if (W == 1) {
+      Value *lanes = b.CreateInsertElement(PoisonValue::get(e.lanes(b.getInt32Ty(), 8)), index, uint64_t(0));
+      return b.CreateExtractElement(permute(lanes), uint64_t(0));
+    }
+    if (W == 8)
+      return permute(index);
+    // In pieces of eight lanes, joined pairwise.
+    SmallVector<Value *, 4> parts;
+    for (unsigned first = 0; first < W; first += 8)
+      parts.push_back(permute(b.CreateShuffleVector(index, eightFrom(first))));
+    for (unsigned width = 8; parts.size() > 1; width *= 2) {
+      SmallVector<int, 32> both;
+      for (unsigned lane = 0; lane < 2 * width; ++lane)
+        both.push_back(static_cast<int>(lane));
+      for (size_t k = 0; k < parts.size() / 2; ++k)
+        parts[k] = b.CreateShuffleVector(parts[2 * k], parts[2 * k + 1], both);
+      parts.truncate(parts.size() / 2);
+    }
+    if (W < 8)
+      return b.CreateShuffleVector(parts[0], ArrayRef<int>(eightFrom(0)).take_front(W));
+    return parts[0];
+  }
+  /// A function that utils/fit-math.py cut into eight pieces over 0 <= u <= top.
+  template <size_t Rows> Value *pieces(const float (&table)[Rows][8], double top, Value *u) {
+    // Two pieces to each octave of s, told by its lowest exponent bits and highest mantissa bit.
+    Value *s = fma(u, c(u, 15 / top), c(u, 1));
+    Value *index = b.CreateLShr(bits(s), 22);
+    Value *d = b.CreateFSub(u, lookup(table[0], index));
+    Value *sum = lookup(table[Rows - 1], index);
+    for (size_t k = Rows - 2; k > 1; --k)
+      sum = fma(sum, d, lookup(table[k], index));
+    Value *first = b.CreateFCmpOLT(s, c(s, 1.5));
+    return fma(sum, d, select(first, u, lookup(table[1], index)));
+  }
+
+  /// A number and what it lacks of the exact value.
+  struct Split {
+    Value *high, *low;
+  };
+  /// (n.high + n.low) / (d.high + d.low), all but rounded once, for 1 <= d <= 2.
+  Value *quotient(Split n, Split d) {
+    Value *first = b.CreateFDiv(n.high, d.high);
+    Value *rest = b.CreateFAdd(fma(b.CreateFNeg(first), d.high, n.high), n.low);
+    rest = fma(b.CreateFNeg(first), d.low, rest);
+    // A twentieth of the correction does not matter, so 1 / d is taken as a straight line.
+    return fma(rest, fma(d.high, c(first, -0.5), c(first, 1.457)), first);
+  }
+  /// u (1 + q), |q| <= 0.42.
+  Split grown(Value *u, Value *q) {
+    Value *high = fma(q, u, u);
+    return {high, fma(q, u, b.CreateFSub(u, high))};
+  }
+  /// 1 + (1 + q) p for 0 <= p <= 1, |q| <= 0.42.
+  Split onePlus(Value *q, Value *p) {
+    Value *one = c(q, 1);
+    Value *high = fma(b.CreateFAdd(q, one), p, one);
+    return {high, fma(q, p, b.CreateFSub(p, b.CreateFSub(high, one)))};
   }
 };
 
@@ -126,8 +207,17 @@ Value *exp(Emitter &e, Value *x) {
   // Beyond these the result is infinite or rounds to zero.
   x = l.atMost(x, l.isDouble(x) ? 710 : 89);
   x = l.atLeast(x, l.isDouble(x) ? -746 : -104);
-  auto [r, n] = l.reduceExp(x);
-  return l.scale(l.expPoly(r), n);
+  auto [r, bits] = l.reduceExp(x, 2 * l.exponentBias(x));
+  return l.scale(l.expPoly(r), bits);
+}
+
+Value *expOfNegative(Emitter &e, Value *x) {
+  Lane l(e, x);
+  double lowest = l.isDouble(x) ? -708.39 : -87.33;
+  Value *clamped = l.atLeast(x, lowest);
+  auto [r, bits] = l.reduceExp(clamped, l.exponentBias(x));
+  Value *power = e.b.CreateFMul(l.expPoly(r), l.pow2(bits));
+  return l.select(e.b.CreateFCmpOLT(x, l.c(x, lowest)), l.c(x, 0), power);
 }
 
 namespace {
@@ -193,139 +283,150 @@ Value *log(Emitter &e, Value *x) {
   return logEdges(l, x, result);
 }
 
+// The functions below that are odd, or all but so, take |x| and give the result the sign of x at the end, where their
+// polynomials made +0 of -0.
+
 Value *tanh(Emitter &e, Value *x) {
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  Value *t = l.abs(x);
+  Value *u = l.abs(x);
+  if (!l.isDouble(x)) // from 9.02 on it is 1
+    return l.copysign(l.pieces(kTanhPieces, 9.1, l.atMost(u, 9.09)), x);
   Value *z = b.CreateFMul(x, x);
-  Value *p = l.isDouble(x) ? l.poly(kTanh64, z) : l.poly(kTanh32, z);
-  Value *small = l.fma(b.CreateFMul(x, z), p, x);
-  // 1 - 2 / (e^2t + 1); from here on it is 1.
-  Value *clamped = l.atMost(t, l.isDouble(x) ? 22 : 10);
-  auto [r, n] = l.reduceExp(b.CreateFAdd(clamped, clamped));
-  Value *grown = b.CreateFMul(l.expPoly(r), l.pow2(n));
-  Value *large = b.CreateFSub(l.c(x, 1), b.CreateFDiv(l.c(x, 2), b.CreateFAdd(grown, l.c(x, 1))));
-  // The sign comes last: the polynomial makes +0 of -0.
-  return l.copysign(l.select(b.CreateFCmpOLT(t, l.c(x, 0.625)), small, large), x);
+  Value *small = l.fma(b.CreateFMul(x, z), l.poly(kTanh64, z), x);
+  // 1 - 2 / (e^2u + 1); from 22 on it is 1.
+  Value *clamped = l.atMost(u, 22);
+  auto [r, bits] = l.reduceExp(b.CreateFAdd(clamped, clamped), l.exponentBias(x));
+  Value *power = b.CreateFMul(l.expPoly(r), l.pow2(bits));
+  Value *large = b.CreateFSub(l.c(x, 1), b.CreateFDiv(l.c(x, 2), b.CreateFAdd(power, l.c(x, 1))));
+  return l.copysign(l.select(b.CreateFCmpOLT(u, l.c(x, 0.625)), small, large), x);
 }
-
-namespace {
-
-/// erfcx as R((u - a) / (u + k)) / (1 + factor u).
-template <typename T, size_t N>
-Value *erfcxOver(Lane &l, Value *u, const T (&coefficients)[N], double a, double k, double factor) {
-  IRBuilder<> &b = l.b;
-  Value *w = b.CreateFDiv(b.CreateFSub(u, l.c(u, a)), b.CreateFAdd(u, l.c(u, k)));
-  return b.CreateFDiv(l.poly(coefficients, w), l.fma(u, l.c(u, factor), l.c(u, 1)));
-}
-
-} // namespace
 
 Value *erf(Emitter &e, Value *x) {
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  Value *t = l.abs(x);
-  Value *z = b.CreateFMul(x, x);
-  if (l.isDouble(x)) {
-    Value *small = l.fma(x, l.poly(kErf64, z), x);
-    Value *u = l.atMost(t, 6);
-    // t^2 in two parts, so that exp sees all of it.
-    Value *square = b.CreateFMul(u, u);
-    Value *rest = l.fma(u, u, b.CreateFNeg(square));
-    auto [r, n] = l.reduceExp(b.CreateFNeg(square));
-    Value *decay = b.CreateFMul(l.expPoly(b.CreateFSub(r, rest)), l.pow2(n));
-    Value *large = b.CreateFSub(l.c(x, 1), b.CreateFMul(decay, erfcxOver(l, u, kErfcx64, 3, 3, 2)));
-    return l.select(b.CreateFCmpOLT(t, l.c(x, 1)), small, l.copysign(large, x));
-  }
-  Value *small = l.fma(x, l.poly(kErf32, z), x);
-  Value *q = b.CreateFNeg(l.poly(kErfTail32, l.atMost(t, 4)));
-  auto [r, n] = l.reduceExp(q);
-  Value *large = b.CreateFSub(l.c(x, 1), b.CreateFMul(l.expPoly(r), l.pow2(n)));
-  return l.select(b.CreateFCmpOLT(t, l.c(x, 0.95)), small, l.copysign(large, x));
+  Value *u = l.abs(x);
+  if (!l.isDouble(x)) // from 3.92 on it is 1
+    return l.copysign(l.pieces(kErfPieces, 4, l.atMost(u, 3.99)), x);
+  Value *small = l.fma(x, l.poly(kErf64, b.CreateFMul(x, x)), x);
+  Value *t = l.atMost(u, 6);
+  // t^2 in two parts, so that exp sees all of it.
+  Value *square = b.CreateFMul(t, t);
+  Value *rest = l.fma(t, t, b.CreateFNeg(square));
+  auto [r, bits] = l.reduceExp(b.CreateFNeg(square), l.exponentBias(x));
+  Value *decay = b.CreateFMul(l.expPoly(b.CreateFSub(r, rest)), l.pow2(bits));
+  Value *v = b.CreateFDiv(b.CreateFSub(t, l.c(t, 3)), b.CreateFAdd(t, l.c(t, 3)));
+  Value *erfcx = b.CreateFDiv(l.poly(kErfcx64, v), l.fma(t, l.c(t, 2), l.c(t, 1)));
+  Value *large = b.CreateFSub(l.c(x, 1), b.CreateFMul(decay, erfcx));
+  return l.copysign(l.select(b.CreateFCmpOLT(u, l.c(x, 1)), small, large), x);
 }
 
 Value *sigmoid(Emitter &e, Value *x) {
+  // With 2^n (1 + q) = e^-|x|: 1 / (1 + e^-|x|), and e^-|x| times that below zero.
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  // From z = e^-|x|, which neither overflows nor loses the small results: 1 / (1 + z), and z / (1 + z) = z - z^2 / (1 +
-  // z) below zero, where the correction is small or needs little precision.
-  Value *z = exp(e, b.CreateFNeg(l.abs(x)));
-  Value *one = l.c(x, 1);
-  Value *inverse = b.CreateFDiv(one, b.CreateFAdd(z, one));
-  Value *below = l.fma(b.CreateFNeg(z), b.CreateFMul(z, inverse), z);
-  return l.select(b.CreateFCmpOLT(x, l.c(x, 0)), below, inverse);
+  bool wide = l.isDouble(x);
+  Value *one = l.c(x, 1), *zero = l.c(x, 0);
+  Value *u = l.atMost(l.abs(x), wide ? 746 : 105);
+  Value *below = b.CreateFCmpOLT(x, zero);
+  auto [r, bits] = l.reduceExp(b.CreateFNeg(u), l.exponentBias(x) * 2);
+  Value *q = l.expm1Poly(r);
+  // 2^n in two factors, because it may be subnormal; the sum with 1 does not mind.
+  Value *half = b.CreateLShr(bits, l.ic(bits, 1));
+  Value *p1 = l.pow2(half), *p2 = l.pow2(b.CreateSub(bits, half));
+  Lane::Split n = l.grown(one, q);
+  n = {l.select(below, n.high, one), l.select(below, n.low, zero)};
+  Value *ratio = l.quotient(n, l.onePlus(q, b.CreateFMul(p1, p2)));
+  return b.CreateFMul(b.CreateFMul(ratio, l.select(below, p1, one)), l.select(below, p2, one));
 }
 
 Value *gelu(Emitter &e, Value *x) {
-  // x Phi(x) with Phi(-u) = exp(-u^2 / 2) erfcx(u / sqrt 2) / 2: small results keep their precision.
+  // x Phi(x) = max(x, 0) - u Phi(-u) with u = |x|, and 2 u Phi(-u) = e^(-u^2 / 2) R(u), R(u) = u erfcx(u / sqrt 2):
+  // where the result is small it is this product alone, and keeps its precision down to the smallest numbers.
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  constexpr double sqrt2 = 1.4142135623730951;
-  Value *half = l.c(x, 0.5), *one = l.c(x, 1), *zero = l.c(x, 0);
-  Value *u = l.atMost(l.abs(x), l.isDouble(x) ? 39 : 14.5);
-  Value *decay, *n;
-  if (l.isDouble(x)) {
+  Value *zero = l.c(x, 0);
+  Value *above = l.select(b.CreateFCmpOGT(x, zero), x, zero);
+  if (!l.isDouble(x)) {
+    Value *u = l.atMost(l.abs(x), 14.9);
+    Value *R = l.pieces(kGeluPieces, 15, u);
+    // The square in two parts, so that exp sees all of it.
     Value *square = b.CreateFMul(u, u);
     Value *rest = l.fma(u, u, b.CreateFNeg(square));
-    Lane::Reduced reduced = l.reduceExp(b.CreateFMul(square, l.c(x, -0.5)));
-    decay = l.expPoly(l.fma(rest, l.c(x, -0.5), reduced.r));
-    n = reduced.n;
-    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu64, 3.5, 4, sqrt2), half));
-  } else {
-    // The square of a float is exact in a double.
-    Value *wide = b.CreateFPExt(u, l.f64());
-    Lane::Reduced reduced = l.reduceExpWide(b.CreateFMul(b.CreateFMul(wide, wide), l.c(wide, -0.5)));
-    decay = l.expPoly(reduced.r);
-    n = reduced.n;
-    decay = b.CreateFMul(decay, b.CreateFMul(erfcxOver(l, u, kGelu32, 2.40625, 3, sqrt2), half));
+    Lane::Rounded n = l.roundedDown(square, -0.72134752044448171, -1);
+    Value *r = l.fma(n.value, l.c(x, kTwiceLn2[0]), square);
+    r = b.CreateFAdd(l.fma(n.value, l.c(x, kTwiceLn2[1]), r), rest);
+    Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpHalf32, r), b.CreateFMul(r, l.c(r, -0.5)));
+    Value *below = l.scaleDown(l.fma(q, R, R), n.bits);
+    return l.copysign(b.CreateFSub(above, below), x);
   }
-  // Phi(-u) itself may be subnormal where x Phi(x) is not, so x comes first there.
-  Value *negative = l.scale(b.CreateFMul(l.atLeast(x, l.isDouble(x) ? -39 : -14.5), decay), n);
-  Value *positive = b.CreateFMul(x, b.CreateFSub(one, l.scale(decay, n)));
-  // -inf gives -0, as the limit; NaN goes the second way.
-  Value *large = l.select(b.CreateFCmpOLT(x, zero), negative, positive);
-  // Around zero a polynomial has fewer roundings.
-  Value *z = b.CreateFMul(x, x);
-  Value *p = l.isDouble(x) ? l.poly(kPhi64, z) : l.poly(kPhi32, z);
-  Value *small = b.CreateFMul(x, l.fma(x, p, half));
-  return l.select(b.CreateFCmpOLT(u, l.c(x, 0.75)), small, large);
+  Value *half = l.c(x, 0.5), *size = l.abs(x);
+  Value *u = l.atMost(size, 39);
+  Value *v = b.CreateFDiv(b.CreateFSub(u, l.c(x, 2.5)), b.CreateFAdd(u, l.c(x, 3)));
+  Value *inner = l.poly(kGelu64, v, 1), *first = l.c(x, kGelu64[0]);
+  Value *R = l.fma(v, inner, first);
+  Value *lost = b.CreateFAdd(l.fma(v, inner, b.CreateFSub(first, R)), l.c(x, kGelu64Low));
+  Value *square = b.CreateFMul(u, u);
+  Value *rest = l.fma(u, u, b.CreateFNeg(square));
+  Lane::Reduced reduced = l.reduceExp(b.CreateFMul(square, l.c(x, -0.5)), 2 * l.exponentBias(x) - 1);
+  Value *q = l.expm1Poly(l.fma(rest, l.c(x, -0.5), reduced.r));
+  Value *below = l.scale(b.CreateFAdd(R, l.fma(q, R, lost)), reduced.bits);
+  Value *large = b.CreateFSub(above, below);
+  // Below 1: x/2 + x^2 P(x^2), where the terms of opposite sign are summed in two parts.
+  Value *halved = b.CreateFMul(x, half), *first2 = l.c(x, kPhi64[0]);
+  Value *tail = l.poly(kPhi64, square, 1);
+  Value *P = l.fma(square, tail, first2);
+  Value *PLow = l.fma(square, tail, b.CreateFSub(first2, P));
+  Value *product = b.CreateFMul(square, P);
+  Value *productLow = l.fma(square, P, b.CreateFNeg(product));
+  productLow = b.CreateFAdd(l.fma(square, PLow, productLow), b.CreateFMul(rest, P));
+  Value *sum = b.CreateFAdd(halved, product);
+  Value *sumLow = b.CreateFSub(product, b.CreateFSub(sum, halved));
+  Value *small = b.CreateFAdd(sum, b.CreateFAdd(sumLow, productLow));
+  return l.copysign(l.select(b.CreateFCmpOLT(size, l.c(x, 1)), small, large), x);
 }
 
 Value *geluTanh(Emitter &e, Value *x) {
-  // x sigmoid(2 y), y = sqrt(2 / pi) (x + 0.044715 x^3), for (1 + tanh y) / 2 = sigmoid(2 y).
+  // (1 + tanh y) / 2 = 1 / (1 + e^-2y), 2y = 2 sqrt(2 / pi) (x + 0.044715 x^3). So it is max(x, 0) - u z / (1 + z) with
+  // u = |x| and z = e^-2y(u) = 2^n (1 + q).
   Lane l(e, x);
   IRBuilder<> &b = l.b;
-  Value *one = l.c(x, 1);
   bool wide = l.isDouble(x);
-  // Beyond the limit e^-|2y| is nothing beside 1, and x times it rounds to zero.
-  Value *u = l.atMost(l.abs(x), wide ? 22 : 12);
-  Value *decay, *n;
-  if (wide) {
-    // inner = twice + cubic u^2 in two parts, constants too: y is up to 750 and its absolute error counts.
-    Value *u2 = b.CreateFMul(u, u);
-    Value *low = l.fma(u, u, b.CreateFNeg(u2));
-    Value *product = b.CreateFMul(u2, l.c(x, kGeluCubic[0]));
-    Value *productLow = l.fma(u2, l.c(x, kGeluCubic[0]), b.CreateFNeg(product));
-    productLow = l.fma(u2, l.c(x, kGeluCubic[1]), l.fma(low, l.c(x, kGeluCubic[0]), productLow));
-    auto [inner, sumLow] = l.twoSum(product, l.c(x, kGeluTwice[0]));
-    Value *innerLow = b.CreateFAdd(b.CreateFAdd(sumLow, productLow), l.c(x, kGeluTwice[1]));
-    Value *y = b.CreateFMul(u, inner);
-    Value *yLow = b.CreateFAdd(l.fma(u, inner, b.CreateFNeg(y)), b.CreateFMul(u, innerLow));
-    Lane::Reduced reduced = l.reduceExp(b.CreateFNeg(y));
-    decay = l.expPoly(b.CreateFSub(reduced.r, yLow));
-    n = reduced.n;
-  } else {
-    Value *v = b.CreateFPExt(u, l.f64());
-    Value *y = b.CreateFMul(v, l.fma(b.CreateFMul(v, v), l.c(v, kGeluCubic[0]), l.c(v, kGeluTwice[0])));
-    Lane::Reduced reduced = l.reduceExpWide(b.CreateFNeg(y));
-    decay = l.expPoly(reduced.r);
-    n = reduced.n;
+  Value *zero = l.c(x, 0);
+  Value *above = l.select(b.CreateFCmpOGT(x, zero), x, zero);
+  // Beyond the limit the product rounds to zero.
+  Value *u = l.atMost(l.abs(x), wide ? 22 : 11);
+  if (!wide) {
+    // 2y = c (u^3 + u / 0.044715) in two parts, for it is up to 110 and its absolute error counts; c goes into the
+    // constants of the exponential.
+    Value *ratio = l.c(x, kGeluRatio[0]);
+    Value *sum = l.fma(u, u, ratio);
+    Value *sumLow = b.CreateFAdd(l.fma(u, u, b.CreateFSub(ratio, sum)), l.c(x, kGeluRatio[1]));
+    Value *y = b.CreateFMul(u, sum);
+    Value *yLow = l.fma(u, sumLow, l.fma(u, sum, b.CreateFNeg(y)));
+    Lane::Rounded n = l.roundedDown(y, -kGeluCubic[0] * 1.4426950408889634);
+    Value *r = l.fma(n.value, l.c(x, kGeluLn2[0]), y);
+    r = b.CreateFAdd(l.fma(n.value, l.c(x, kGeluLn2[1]), r), yLow);
+    Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpCubic32, r), b.CreateFMul(r, l.c(r, -kGeluCubic[0])));
+    Value *power = b.CreateFMul(l.pow2(n.bits), l.c(x, 0x1p-64));
+    Value *part = l.quotient(l.grown(u, q), l.onePlus(q, power));
+    return l.copysign(b.CreateFSub(above, l.scaleDown(part, n.bits)), x);
   }
-  Value *z = l.scale(decay, n);
-  Value *below = b.CreateFCmpOLT(x, l.c(x, 0));
-  Value *denominator = b.CreateFAdd(z, one);
-  Value *negative = l.scale(b.CreateFDiv(b.CreateFMul(l.atLeast(x, wide ? -22 : -12), decay), denominator), n);
-  return l.select(below, negative, b.CreateFDiv(x, denominator));
+  // inner = twice + cubic u^2 in two parts, constants too.
+  Value *u2 = b.CreateFMul(u, u);
+  Value *low = l.fma(u, u, b.CreateFNeg(u2));
+  Value *product = b.CreateFMul(u2, l.c(x, kGeluCubic[0]));
+  Value *productLow = l.fma(u2, l.c(x, kGeluCubic[0]), b.CreateFNeg(product));
+  productLow = l.fma(u2, l.c(x, kGeluCubic[1]), l.fma(low, l.c(x, kGeluCubic[0]), productLow));
+  auto [inner, sumLow] = l.twoSum(product, l.c(x, kGeluTwice[0]));
+  Value *innerLow = b.CreateFAdd(b.CreateFAdd(sumLow, productLow), l.c(x, kGeluTwice[1]));
+  Value *y = b.CreateFMul(u, inner);
+  Value *yLow = b.CreateFAdd(l.fma(u, inner, b.CreateFNeg(y)), b.CreateFMul(u, innerLow));
+  Lane::Reduced reduced = l.reduceExp(b.CreateFNeg(y), 2 * l.exponentBias(x));
+  Value *q = l.expm1Poly(b.CreateFSub(reduced.r, yLow));
+  Value *power = l.scale(l.c(x, 1), reduced.bits);
+  Value *part = l.quotient(l.grown(u, q), l.onePlus(q, power));
+  return l.copysign(b.CreateFSub(above, l.scale(part, reduced.bits)), x);
 }
 
 //===----------------------------------------------------------------------===//
@@ -426,7 +527,7 @@ Angle reduceHuge(Emitter &e, Value *x) {
 Angle reduceAngle(Lane &l, Value *x, bool exactToDouble) {
   Emitter &e = l.e;
   IRBuilder<> &b = l.b;
-  Lane::Rounded q = l.rounded(b.CreateFMul(x, l.c(x, 0.63661977236758134)));
+  Lane::Rounded q = l.rounded(x, 0.63661977236758134);
   Value *r = l.fma(q.value, l.c(x, -kHalfPi[0]), x);
   Value *low;
   if (exactToDouble) {
@@ -464,9 +565,9 @@ Angle reduceAngle(Lane &l, Value *x, bool exactToDouble) {
           b.CreateStore(one.quadrant, b.CreateGEP(i64, quadrants, lane));
         });
         return {l.select(huge, b.CreateLoad(l.f64(), highs), r), l.select(huge, b.CreateLoad(l.f64(), lows), low),
-                l.select(huge, b.CreateLoad(l.i64(), quadrants), q.integer)};
+                l.select(huge, b.CreateLoad(l.i64(), quadrants), q.bits)};
       },
-      [&]() -> Emitter::Values { return {r, low, q.integer}; });
+      [&]() -> Emitter::Values { return {r, low, q.bits}; });
   // inf - inf is NaN; a lane that is infinite took either way.
   Value *finite = b.CreateFCmpONE(l.abs(x), l.c(x, std::numeric_limits<double>::infinity()));
   Value *high = l.select(finite, slow[0], l.c(x, std::numeric_limits<double>::quiet_NaN()));
@@ -578,14 +679,14 @@ Value *pow(Emitter &e, Value *x, Value *y) {
     productLow = l.select(counts, productLow, zero);
   }
   product = l.atLeast(l.atMost(product, limit), -limit);
-  Lane::Reduced reduced = l.reduceExp(product);
+  Lane::Reduced reduced = l.reduceExp(product, wide ? 2 * 1023 : 1023);
   Value *result;
   if (wide) {
-    result = l.scale(l.expPoly(b.CreateFAdd(reduced.r, productLow)), reduced.n);
+    result = l.scale(l.expPoly(b.CreateFAdd(reduced.r, productLow)), reduced.bits);
   } else {
     Value *r = reduced.r;
     result = b.CreateFAdd(l.fma(b.CreateFMul(r, r), l.poly(kExp64Short, r), r), one);
-    result = b.CreateFMul(result, l.pow2(reduced.n));
+    result = b.CreateFMul(result, l.pow2(reduced.bits));
   }
 
   // Signs: odd integer powers keep that of the base, others of a negative base are NaN unless it is infinite.
@@ -648,9 +749,10 @@ Value *rem(Emitter &e, Value *x, Value *y) {
                             Value *rest = b.CreateSub(k, k1);
                             Value *k2 = b.CreateBinaryIntrinsic(Intrinsic::smin, rest, step);
                             Value *k3 = b.CreateSub(rest, k2);
-                            Value *shifted = b.CreateFMul(d, l.pow2(k1));
+                            auto power = [&](Value *n) { return l.pow2(b.CreateAdd(n, l.ic(n, 1023))); };
+                            Value *shifted = b.CreateFMul(d, power(k1));
                             if (wide)
-                              shifted = b.CreateFMul(b.CreateFMul(shifted, l.pow2(k2)), l.pow2(k3));
+                              shifted = b.CreateFMul(b.CreateFMul(shifted, power(k2)), power(k3));
                             Value *q = b.CreateUnaryIntrinsic(Intrinsic::trunc, b.CreateFDiv(r, shifted));
                             Value *next = l.fma(b.CreateFNeg(q), shifted, r);
                             // The quotient may have been rounded up by one.

@@ -167,6 +167,22 @@ void Operand::update(const Row &row, Value *i, Value *element, Combine combine, 
   store(row, i, element, emitCombine(e, combine, old.value, value, spec.type, W), W);
 }
 
+bool Operand::isMaskable() const {
+  // Masks over 8 and 16 bit elements are no instructions before AVX-512.
+  return spec.kind == AccessKind::Direct && spec.inner == InnerMode::Contiguous && elementBytes(spec.type) >= 4;
+}
+
+Value *Operand::loadMasked(const Row &row, Value *i, Value *mask, unsigned W) {
+  if (spec.inner == InnerMode::Splat)
+    return e.b.CreateSelect(mask, e.splat(row.splat ? row.splat : e.load(row.pointer, spec.type, 1), W),
+                            Constant::getNullValue(e.lanes(spec.type, W)));
+  return e.maskedLoad(lanePointer(row, i), spec.type, mask, W);
+}
+
+void Operand::storeMasked(const Row &row, Value *i, Value *value, Value *mask, unsigned W) {
+  e.maskedStore(lanePointer(row, i), spec.type, value, mask, W);
+}
+
 Value *Operand::room(unsigned W) {
   if (!stack)
     stack = e.stackArray(e.memoryType(spec.type), W);
@@ -203,18 +219,34 @@ void loadBlock(Emitter &e, MutableArrayRef<Operand> operands, ArrayRef<Operand::
     loaded = whole();
   } else {
     loaded = e.ifThenElse(block.full, whole, [&] {
-      for (Operand &operand : operands)
-        e.store(operand.room(W), operand.type(), Constant::getNullValue(e.lanes(operand.type(), W)), W);
+      // What lies contiguous is loaded under a mask, what stays the same as it is; the rest goes element by element
+      // through the stack.
+      Value *mask = nullptr;
+      Emitter::Values staged(operands.size());
+      bool inTurn = false;
+      for (size_t k = 0; k < operands.size(); ++k) {
+        if (operands[k].isMaskable() || operands[k].isSplat()) {
+          mask = mask ? mask : e.tailMask(block.count, W);
+          staged[k] = operands[k].loadMasked(rows[k], block.i, mask, W);
+        } else {
+          inTurn = true;
+          e.store(operands[k].room(W), operands[k].type(), Constant::getNullValue(e.lanes(operands[k].type(), W)), W);
+        }
+      }
+      if (!inTurn)
+        return staged;
       e.forLoop(e.i64(0), block.count, e.i64(1), [&](Value *lane) {
         Value *element = laneElement(e, block.element, lane);
         for (size_t k = 0; k < operands.size(); ++k) {
+          if (staged[k])
+            continue;
           Lanes one = operands[k].load(rows[k], b.CreateAdd(block.i, lane), element, 1);
           e.store(e.elementPointer(operands[k].room(W), one.type, lane), one.type, one.value, 1);
         }
       });
-      Emitter::Values staged;
-      for (Operand &operand : operands)
-        staged.push_back(e.load(operand.room(W), operand.type(), W));
+      for (size_t k = 0; k < operands.size(); ++k)
+        if (!staged[k])
+          staged[k] = e.load(operands[k].room(W), operands[k].type(), W);
       return staged;
     });
   }
@@ -235,11 +267,25 @@ void storeBlock(Emitter &e, MutableArrayRef<Operand> operands, ArrayRef<Operand:
     return;
   }
   e.ifThenElse(block.full, whole, [&] {
-    for (size_t k = 0; k < operands.size(); ++k)
-      e.store(operands[k].room(W), operands[k].type(), values[k], W);
+    Value *mask = nullptr;
+    auto isMasked = [&](size_t k) { return combine == Combine::Assign && operands[k].isMaskable(); };
+    bool inTurn = false;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      if (isMasked(k)) {
+        mask = mask ? mask : e.tailMask(block.count, W);
+        operands[k].storeMasked(rows[k], block.i, values[k], mask, W);
+      } else {
+        inTurn = true;
+        e.store(operands[k].room(W), operands[k].type(), values[k], W);
+      }
+    }
+    if (!inTurn)
+      return Emitter::Values();
     e.forLoop(e.i64(0), block.count, e.i64(1), [&](Value *lane) {
       Value *element = laneElement(e, block.element, lane);
       for (size_t k = 0; k < operands.size(); ++k) {
+        if (isMasked(k))
+          continue;
         Value *one = e.load(e.elementPointer(operands[k].room(W), operands[k].type(), lane), operands[k].type(), 1);
         operands[k].update(rows[k], e.b.CreateAdd(block.i, lane), element, combine, one, 1);
       }

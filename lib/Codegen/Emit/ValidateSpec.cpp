@@ -150,7 +150,7 @@ Status validateSpec(const data::KernelSpecT &spec) {
     return checkResults(spec, spec.results.empty() ? 0 : 1, types->size());
   }
   case Family::Matmul: {
-    if (spec.batch_rank > kMaxRank || spec.row_class < 1 || spec.row_class > 6)
+    if (spec.batch_rank > kMaxRank || (spec.row_class != kMatmulFewRows && spec.row_class != kMatmulManyRows))
       return invalid("matmul row class " + std::to_string(spec.row_class));
     if (spec.accumulator == ElementType::I1)
       return invalid("sums are not kept as i1");

@@ -82,6 +82,10 @@ private:
       add(instr.type());
     needsActive = canFail(spec.program);
     W = laneCount(types);
+    // One register of 16 floats where there are such: half as many instructions. Not for what computes in double.
+    auto isNarrow = [](ElementType type) { return elementBytes(computeType(type)) <= 4; };
+    if (W == 8 && e.hasAVX512 && !spec.program.empty() && llvm::all_of(types, isNarrow) && !usesDoubles(spec.program))
+      W = 16;
     if (!scatters)
       return;
     // Lanes of a scatter must name different elements: the row's own.

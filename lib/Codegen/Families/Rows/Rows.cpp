@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/ElementProgram.h"
 #include "rlx/Codegen/Families.h"
+#include "rlx/Codegen/Math.h"
 
 #include "llvm/IR/Intrinsics.h"
 
@@ -36,14 +37,13 @@ struct Row {
 class RowsBuilder {
 public:
   RowsBuilder(Emitter &e, const data::KernelSpecT &spec)
-      : e(e), b(e.b), spec(spec), compute(computeType(spec.inputs[0]->type)) {}
+      : e(e), b(e.b), spec(spec), compute(computeType(spec.inputs[0]->type)),
+        // One register of floats where there are 16, which halves the instructions.
+        W(e.hasAVX512 && compute == ElementType::F32 ? 16 : 8), kParts(static_cast<unsigned>(kReduceLanes) / W) {}
 
   Status emit();
 
 private:
-  static constexpr unsigned W = 8;
-  static constexpr unsigned kParts = kReduceLanes / W;
-
   /// Takes the accumulators of one vector, gives their next state. `mask` is
   /// null where all lanes hold elements of the row.
   using Body = function_ref<Values(Value *position, Value *mask, ArrayRef<Value *> accumulators)>;
@@ -83,6 +83,7 @@ private:
   IRBuilder<> &b;
   const data::KernelSpecT &spec;
   ElementType compute;
+  unsigned W, kParts;
   Row x, scale, bias, out;
   Value *length = nullptr, *wholeLength = nullptr, *floatLength = nullptr, *epsilon = nullptr;
   Value *rowIndex = nullptr;
@@ -102,7 +103,7 @@ Values RowsBuilder::accumulate(ArrayRef<Value *> inits, Body body) {
       Values mine;
       for (size_t k = 0; k < count; ++k)
         mine.push_back(now[k * kParts + part]);
-      Values after = body(b.CreateAdd(i, e.i64(part * W)), nullptr, mine);
+      Values after = body(b.CreateAdd(i, e.i64(static_cast<int64_t>(part * W))), nullptr, mine);
       for (size_t k = 0; k < count; ++k)
         next[k * kParts + part] = after[k];
     }
@@ -155,7 +156,7 @@ Value *RowsBuilder::combine(ArrayRef<Value *> parts, function_ref<Value *(Value 
   }
   Value *value = level[0];
   for (unsigned width = W / 2; width >= 1; width /= 2) {
-    SmallVector<int, W> low, high;
+    SmallVector<int, 16> low, high;
     for (unsigned lane = 0; lane < width; ++lane) {
       low.push_back(static_cast<int>(lane));
       high.push_back(static_cast<int>(lane + width));
@@ -232,14 +233,8 @@ void RowsBuilder::softmax(bool logarithm) {
   });
   Value *maximum = e.splat(combine(maxima, larger), W);
 
-  // exp gives exactly 0 where its value would be below the normal numbers: they
-  // are far below what a sum of at least 1 can tell, and slow. NaN passes.
-  Value *floor = constant(compute == ElementType::F64 ? -708.39 : -87.33, W);
-  auto exponential = [&](Value *difference) {
-    Value *tiny = b.CreateFCmpOLT(difference, floor);
-    Value *power = instr(Opcode::Exp, b.CreateSelect(tiny, floor, difference), W);
-    return b.CreateSelect(tiny, constant(0, W), power);
-  };
+  // What is below the normal numbers is 0: far below what a sum of at least 1 can tell, and slow. NaN passes.
+  auto exponential = [&](Value *difference) { return math::expOfNegative(e, difference); };
   // The exponentials wait in the output where it holds them without rounding.
   bool kept = !logarithm && spec.program.empty() && out.type == compute && out.mode != InnerMode::Splat;
   Values sums = accumulate({constant(0, W)}, [&](Value *i, Value *mask, ArrayRef<Value *> now) {

@@ -270,6 +270,7 @@ Result<data::KernelImageT> KernelCompiler::compile(const data::KernelSpecT &spec
   for (const char *attribute : {"target-cpu", "tune-cpu"})
     emitter.function->addFnAttr(attribute, name.cpu);
   emitter.function->addFnAttr("target-features", name.features);
+  emitter.hasAVX512 = backend.getMCSubtargetInfo()->checkFeatures("+avx512f");
   if (Status emitted = emitFamily(emitter, spec); !emitted)
     return emitted.takeError();
   raw_string_ostream messageStream(message);
