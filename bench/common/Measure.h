@@ -46,11 +46,12 @@ private:
   std::unique_ptr<Impl> impl;
 };
 
-/// Calls timed in turn, each round in another order, with the FMA peak at the start of each round.
+/// Calls timed in turn, each round in another order, with the FMA peak, and the bandwidth of `memory` where there is
+/// one, at the start of each round. With one thread, a turn in which another process took the core is repeated.
 class Race {
 public:
-  /// `peakThreads`: of the peak loop.
-  explicit Race(int peakThreads = 1) : peakThreads(peakThreads) {}
+  /// `threads`: of these two.
+  explicit Race(int threads = 1, Memory *memory = nullptr) : threads(threads), memory(memory) {}
   /// Returns the number by which the results are asked for. A turn is as many calls as take `turnSeconds`.
   size_t add(std::function<void()> call);
   /// May be called again, and goes on then. One round to warm up comes first.
@@ -61,8 +62,12 @@ public:
   double fastest(size_t who) const;
   /// GFLOP/s of the peak loop, the median.
   double peak() const;
+  /// GB/s that `memory` was read at, the median. 0 without.
+  double bandwidth() const { return median(bandwidths); }
   /// The median over the rounds of the share of that round's peak that `flops` operations a call reached.
   double shareOfPeak(size_t who, double flops) const;
+  /// The same for the larger of `flops` over the peak and `bytes` over the bandwidth.
+  double shareOfLimit(size_t who, double flops, double bytes) const;
   /// The median over the rounds of the seconds of one over the seconds of another.
   double ratio(size_t who, size_t other) const;
 
@@ -74,9 +79,10 @@ private:
   };
   double turn(Contestant &contestant, double turnSeconds);
 
-  int peakThreads;
+  int threads;
+  Memory *memory;
   std::vector<Contestant> contestants;
-  std::vector<double> peaks;
+  std::vector<double> peaks, bandwidths;
 };
 
 } // namespace rlx::bench

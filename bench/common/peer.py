@@ -10,7 +10,9 @@ timed: inputs are bound before it, and outputs are read after it.
 import argparse
 import json
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
 import numpy as np
@@ -87,11 +89,71 @@ class OpenVino:
         return [np.array(tensor.data) for tensor in self.request.output_tensors]
 
 
+class Iree:
+    """Imported and compiled for each size, for this CPU."""
+
+    def __init__(self, threads: int):
+        import iree.compiler.version
+        import iree.runtime
+
+        self.package = iree.runtime
+        self.version = iree.compiler.version.VERSION
+        if threads > 1:
+            self.package.flags.parse_flags(f"--task_topology_group_count={threads}")
+        self.driver = "local-task" if threads > 1 else "local-sync"
+
+    def load(self, model: str) -> None:
+        import onnx
+
+        self.model = onnx.load(model)
+
+    def compile(self, arrays: "dict[str, np.ndarray]", folder: pathlib.Path) -> bytes:
+        import onnx
+
+        fixed = onnx.ModelProto()
+        fixed.CopyFrom(self.model)
+        del fixed.graph.value_info[:]
+        for value in fixed.graph.input:
+            for dim, size in zip(value.type.tensor_type.shape.dim, arrays[value.name].shape if value.name in arrays else ()):
+                dim.dim_value = size
+        onnx.save(fixed, str(folder / "model.onnx"))
+        tools = pathlib.Path(sys.executable).parent
+        imports = [tools / "iree-import-onnx", folder / "model.onnx", "--opset-version", "17", "-o", folder / "model.mlir"]
+        compiles = [tools / "iree-compile", folder / "model.mlir", "-o", folder / "model.vmfb", "--iree-opt-level=O3"]
+        compiles += ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=host"]
+        for command in (imports, compiles):
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+            if done.returncode != 0:
+                errors = [line for line in done.stderr.splitlines() if "error:" in line]
+                raise RuntimeError(f"{command[0].name}: {(errors or [f'code {done.returncode}'])[0][:200]}")
+        return (folder / "model.vmfb").read_bytes()
+
+    def take(self, arrays: "dict[str, np.ndarray]") -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            code = self.compile(arrays, pathlib.Path(folder))
+        config = self.package.Config(self.driver)
+        module = self.package.VmModule.copy_buffer(config.vm_instance, code)
+        bound = self.package.load_vm_module(module, config)
+        name = next(name for name in module.function_names if not name.startswith("__") and not name.endswith("$async"))
+        self.function = bound[name]
+        known = {tensor.name for tensor in self.model.graph.initializer}
+        names = [value.name for value in self.model.graph.input if value.name not in known]
+        self.arguments = [self.package.asdevicearray(config.device, arrays[name]) for name in names]
+
+    def run(self) -> None:
+        self.results = self.function(*self.arguments)
+
+    def outputs(self) -> "list[np.ndarray]":
+        results = self.results if isinstance(self.results, (list, tuple)) else [self.results]
+        return [result.to_host() for result in results]
+
+
 ENGINES = {
     "onnxruntime": OnnxRuntime,
     "openvino-dynamic": OpenVino,
     "openvino-static": lambda threads: OpenVino(threads, static=True),
     "openvino-default": lambda threads: OpenVino(threads, as_it_comes=True),
+    "iree": Iree,
 }
 
 
