@@ -19,7 +19,8 @@ struct FreeBytes {
 using AlignedBytes = std::unique_ptr<std::byte[], FreeBytes>;
 
 /// `bytes` of uninitialised memory, 64-byte aligned; null when there is none. Zero
-/// bytes give a pointer of their own too.
+/// bytes give a pointer of their own too. Large ones lie on huge pages where the
+/// system has them.
 AlignedBytes allocateAligned(size_t bytes);
 
 /// True when `pointer` may be read as elements of `type`.

@@ -220,8 +220,9 @@ Result<std::shared_ptr<WeightTable>> WeightTable::openSafetensors(const std::str
     if (from < end)
       return bad("tensor '" + entry.name + "' overlaps another one");
     end = to;
-    Status added = result->add(
-        entry.name, WeightRow{*entry.type, std::move(*entry.shape), data.subspan(from, to - from), mapped->owner});
+    Status added = result->add(entry.name, WeightRow{*entry.type, std::move(*entry.shape),
+                                                     data.subspan(from, to - from), mapped->owner,
+                                                     /*mapped=*/true});
     if (!added)
       return bad(added.error().message);
   }

@@ -6,6 +6,9 @@
 #include "Convert.h"
 
 #include <cstring>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 using namespace rlx;
 using data::ElementType;
@@ -33,11 +36,21 @@ std::string rlx::shapeString(std::span<const int64_t> shape) {
   return text + "]";
 }
 
+/// Buffers from here on are worth pages of 2 MiB: the last one of a buffer may stay half empty.
+static constexpr size_t kHugePage = size_t(2) << 20, kHugeFrom = 2 * kHugePage;
+
 AlignedBytes rlx::allocateAligned(size_t bytes) {
-  std::optional<size_t> rounded = alignUp(bytes ? bytes : 1, kBufferAlignment);
+  size_t alignment = bytes < kHugeFrom ? kBufferAlignment : kHugePage;
+  std::optional<size_t> rounded = alignUp(bytes ? bytes : 1, alignment);
   if (!rounded || *rounded > PTRDIFF_MAX)
     return nullptr;
-  return AlignedBytes(static_cast<std::byte *>(std::aligned_alloc(kBufferAlignment, *rounded)));
+  void *memory = std::aligned_alloc(alignment, *rounded);
+#if defined(MADV_HUGEPAGE)
+  // A wish: without it the memory is as good, only slower to get and to walk through.
+  if (memory && alignment == kHugePage)
+    (void)::madvise(memory, *rounded, MADV_HUGEPAGE);
+#endif
+  return AlignedBytes(static_cast<std::byte *>(memory));
 }
 
 void Tensor::Free::operator()(std::byte *pointer) const { std::free(pointer); }

@@ -3,11 +3,17 @@
 
 #include "AlignedBytes.h"
 #include "CheckedMath.h"
-#include "rlx/Data/KernelABI.h"
+#include "Packing.h"
 #include "rlx/Runtime/Tensor.h"
+#include "rlx/Runtime/ThreadPool.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <sys/mman.h>
+#include <tuple>
+#include <unistd.h>
 
 using namespace rlx;
 
@@ -27,6 +33,7 @@ Status WeightTable::add(std::string name, WeightRow row) {
     return bad("of type i1 holds a byte that is neither 0 nor 1");
   if (table.contains(name))
     return bad("is there twice");
+  plainBytes += row.bytes.size();
   table.emplace(std::move(name), std::move(row));
   return Status::ok();
 }
@@ -36,98 +43,165 @@ const WeightRow *WeightTable::find(std::string_view name) const {
   return it == table.end() ? nullptr : &it->second;
 }
 
-namespace {
-/// [ceil(n/16)][k][16], zero padded. `Word` carries the bits of an element.
-template <typename Word> void packPanels(const std::byte *row, const WeightLayout &layout, std::byte *out) {
-  int64_t panels = (layout.n + kPanel - 1) / kPanel;
-  for (int64_t panel = 0; panel != panels; ++panel) {
-    int64_t first = panel * kPanel, columns = std::min(kPanel, layout.n - first);
-    for (int64_t k = 0; k != layout.k; ++k) {
-      const std::byte *from =
-          row + (layout.offset + k * layout.kStride + first * layout.nStride) * static_cast<int64_t>(sizeof(Word));
-      std::byte *to = out + (panel * layout.k + k) * kPanel * static_cast<int64_t>(sizeof(Word));
-      for (int64_t column = 0; column != columns; ++column)
-        std::memcpy(to + column * static_cast<int64_t>(sizeof(Word)),
-                    from + column * layout.nStride * static_cast<int64_t>(sizeof(Word)), sizeof(Word));
-      std::memset(to + columns * static_cast<int64_t>(sizeof(Word)), 0,
-                  static_cast<size_t>(kPanel - columns) * sizeof(Word));
-    }
-  }
+Result<PackedBytes> rlx::packWeight(data::ElementType type, int64_t elements, const void *row,
+                                    const WeightLayout &layout) {
+  Result<size_t> bytes = packedSize(type, elements, layout);
+  if (!bytes)
+    return bytes.takeError();
+  AlignedBytes memory = allocateAligned(*bytes);
+  if (!memory)
+    return Error{ErrorCode::OutOfRange, "no memory for " + std::to_string(*bytes) + " packed bytes"};
+  packInto(type, elements, static_cast<const std::byte *>(row), layout, memory.get(), nullptr);
+  return PackedBytes{std::shared_ptr<const std::byte[]>(std::move(memory)), *bytes};
 }
 
-/// Every offset + i * kStride + j * nStride lies in [0, elements).
-bool panelsInside(const WeightLayout &layout, int64_t elements) {
-  if (layout.k == 0 || layout.n == 0)
-    return true;
-  int64_t low = layout.offset, high = layout.offset;
-  for (auto [extent, stride] : {std::pair(layout.k, layout.kStride), std::pair(layout.n, layout.nStride)}) {
-    int64_t reach;
-    int64_t &end = stride < 0 ? low : high;
-    if (!checkedMul(extent - 1, stride, reach) || !checkedAdd(end, reach, end))
-      return false;
+/// One layout of one row. Whoever finds it empty fills it.
+struct WeightTable::Packed {
+  std::mutex mutex; // held while packing; guards `bytes`
+  std::optional<std::span<const std::byte>> bytes;
+};
+
+WeightTable::WeightTable() = default;
+WeightTable::~WeightTable() = default;
+
+/// Memory that lives as long as the table. One row behind the other, so that all of them share few large pages.
+Result<std::byte *> WeightTable::allocate(size_t bytes) {
+  constexpr size_t kSmallest = 64 << 10, kLargest = 32 << 20;
+  std::lock_guard lock(mutex);
+  std::optional<size_t> rounded = alignUp(bytes, kBufferAlignment);
+  if (rounded && *rounded > rest.size()) {
+    size_t size = std::max(*rounded, std::clamp(plainBytes, kSmallest, kLargest));
+    AlignedBytes chunk = allocateAligned(size);
+    if (chunk) {
+      rest = {chunk.get(), size};
+      chunks.emplace_back(std::move(chunk));
+    } else {
+      rounded.reset();
+    }
   }
-  return low >= 0 && high < elements;
+  if (!rounded)
+    return Error{ErrorCode::OutOfRange, "no memory for " + std::to_string(bytes) + " packed bytes"};
+  std::byte *memory = rest.data();
+  rest = rest.subspan(*rounded);
+  packedTotal += bytes;
+  return memory;
+}
+
+namespace {
+/// The whole pages of a mapping that `bytes` covers.
+std::span<std::byte> pagesOf(std::span<const std::byte> bytes) {
+  auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
+  begin = (begin + page - 1) / page * page;
+  end = end / page * page;
+  return {reinterpret_cast<std::byte *>(begin), end > begin ? end - begin : 0};
+}
+
+// Both are about speed and memory only: what the system refuses changes nothing.
+/// Maps the pages in one go instead of one fault after another.
+void fetchPages(std::span<const std::byte> bytes) {
+#if defined(MADV_POPULATE_READ)
+  if (std::span<std::byte> pages = pagesOf(bytes); !pages.empty())
+    (void)::madvise(pages.data(), pages.size(), MADV_POPULATE_READ);
+#endif
+}
+/// Lets go of pages of a file mapping; touched again, they come back from the file.
+void dropPages(std::span<const std::byte> bytes) {
+  if (std::span<std::byte> pages = pagesOf(bytes); !pages.empty())
+    (void)::madvise(pages.data(), pages.size(), MADV_DONTNEED);
 }
 } // namespace
 
-Result<PackedBytes> rlx::packWeight(data::ElementType type, int64_t elements, const void *row,
-                                    const WeightLayout &layout) {
-  auto size = static_cast<int64_t>(elementSize(type));
-  int64_t bytes = 0;
-  if (layout.layout == data::PackedLayout::Strided) {
-    if (!checkedMul(elements, size, bytes))
-      return Error{ErrorCode::OutOfRange, "its size overflows"};
-  } else if (layout.layout == data::PackedLayout::Panels16) {
-    if (layout.k < 0 || layout.n < 0 || !panelsInside(layout, elements))
-      return Error{ErrorCode::InvalidModel, "panels of " + std::to_string(layout.k) + " x " + std::to_string(layout.n) +
-                                                " do not lie inside its " + std::to_string(elements) + " elements"};
-    int64_t panels = layout.n / kPanel + (layout.n % kPanel != 0);
-    if (!checkedMul(panels, layout.k, bytes) || !checkedMul(bytes, kPanel * size, bytes))
-      return Error{ErrorCode::OutOfRange, "its packed size overflows"};
-  } else {
-    return Error{ErrorCode::InvalidModel, "it is asked for in an unknown layout"};
-  }
-  AlignedBytes memory = allocateAligned(static_cast<size_t>(bytes));
-  if (!memory)
-    return Error{ErrorCode::OutOfRange, "no memory for " + std::to_string(bytes) + " packed bytes"};
-  auto *from = static_cast<const std::byte *>(row);
-  if (layout.layout == data::PackedLayout::Strided) {
-    if (bytes)
-      std::memcpy(memory.get(), from, static_cast<size_t>(bytes));
-  } else if (size == 1) {
-    packPanels<uint8_t>(from, layout, memory.get());
-  } else if (size == 2) {
-    packPanels<uint16_t>(from, layout, memory.get());
-  } else if (size == 4) {
-    packPanels<uint32_t>(from, layout, memory.get());
-  } else {
-    packPanels<uint64_t>(from, layout, memory.get());
-  }
-  return PackedBytes{std::shared_ptr<const std::byte[]>(std::move(memory)), static_cast<size_t>(bytes)};
-}
-
-Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const WeightLayout &layout) {
+Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const WeightLayout &layout,
+                                                    ThreadPool *pool) {
   const WeightRow *row = find(name);
   if (!row)
     return Error{ErrorCode::InvalidModel, "there is no weight '" + std::string(name) + "'"};
   bool plain = layout.layout == data::PackedLayout::Strided;
-  if (plain && (row->bytes.empty() || isAligned(row->bytes.data(), row->type)))
+  if (plain && (row->bytes.empty() || isAligned(row->bytes.data(), row->type))) {
+    std::lock_guard lock(mutex);
+    usedPlain.emplace(name);
     return row->bytes;
+  }
 
   // A plain copy depends on nothing but the row: one key for all.
   std::pair<std::string, WeightLayout> key(name, plain ? WeightLayout() : layout);
-  std::lock_guard lock(mutex);
-  auto &entry = packed[key];
-  if (!entry.data) {
-    Result<PackedBytes> made = packWeight(row->type, *elementCount(row->shape), row->bytes.data(), key.second);
-    if (!made) {
-      packed.erase(key);
-      return Error{made.error().code, "weight '" + std::string(name) + "': " + made.error().message};
-    }
-    entry = std::move(*made);
-    packedTotal += entry.bytes;
+  std::shared_ptr<Packed> entry;
+  bool keepPages;
+  {
+    std::lock_guard lock(mutex);
+    std::shared_ptr<Packed> &slot = packed[key];
+    if (!slot)
+      slot = std::make_shared<Packed>();
+    entry = slot;
+    keepPages = usedPlain.contains(name);
   }
-  return std::span<const std::byte>(entry.data.get(), entry.bytes);
+  std::lock_guard packing(entry->mutex);
+  if (entry->bytes)
+    return *entry->bytes;
+  auto fail = [&](const Error &error) {
+    return Error{error.code, "weight '" + std::string(name) + "': " + error.message};
+  };
+  int64_t elements = *elementCount(row->shape);
+  Result<size_t> bytes = packedSize(row->type, elements, key.second);
+  if (!bytes)
+    return fail(bytes.error());
+  Result<std::byte *> memory = allocate(*bytes);
+  if (!memory)
+    return fail(memory.error());
+  if (row->mapped)
+    fetchPages(row->bytes);
+  packInto(row->type, elements, row->bytes.data(), key.second, *memory, pool);
+  if (row->mapped && !keepPages)
+    dropPages(row->bytes);
+  entry->bytes = std::span<const std::byte>(*memory, *bytes);
+  return *entry->bytes;
+}
+
+Result<std::vector<std::span<const std::byte>>> WeightTable::get(std::span<const WeightRequest> requests,
+                                                                 ThreadPool &pool) {
+  // Plain ones first: what is read plain keeps its pages. Then the large ones, so that none is left alone at the end.
+  std::vector<size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  auto rank = [&](size_t i) {
+    const WeightRow *row = find(requests[i].name);
+    return std::tuple(requests[i].layout.layout != data::PackedLayout::Strided,
+                      row ? SIZE_MAX - row->bytes.size() : size_t(0), requests[i].name, requests[i].layout);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  std::vector<std::optional<Result<std::span<const std::byte>>>> got(requests.size());
+  size_t packedFrom = 0;
+  for (; packedFrom != order.size(); ++packedFrom) {
+    const WeightRequest &request = requests[order[packedFrom]];
+    if (request.layout.layout != data::PackedLayout::Strided)
+      break;
+    got[order[packedFrom]] = get(request.name, request.layout, &pool);
+  }
+  // Equal requests lie side by side: the first stands for all, so that no thread waits for another's packing.
+  std::vector<size_t> distinct;
+  auto same = [&](size_t a, size_t b) {
+    return requests[a].name == requests[b].name && requests[a].layout == requests[b].layout;
+  };
+  for (size_t i = packedFrom; i != order.size(); ++i)
+    if (distinct.empty() || !same(distinct.back(), order[i]))
+      distinct.push_back(order[i]);
+  parallelFor(pool, distinct.size(), [&](size_t i) {
+    const WeightRequest &request = requests[distinct[i]];
+    got[distinct[i]] = get(request.name, request.layout, &pool);
+  });
+  for (size_t i = packedFrom, from = 0; i != order.size(); ++i) {
+    if (!same(distinct[from], order[i]))
+      ++from;
+    if (order[i] != distinct[from])
+      got[order[i]] = got[distinct[from]];
+  }
+  std::vector<std::span<const std::byte>> result;
+  for (std::optional<Result<std::span<const std::byte>>> &each : got) {
+    if (!*each)
+      return each->takeError();
+    result.push_back(**each);
+  }
+  return result;
 }
 
 size_t WeightTable::packedBytes() const {

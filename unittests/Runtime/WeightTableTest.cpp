@@ -1,11 +1,16 @@
 //===- WeightTableTest.cpp ------------------------------------------------===//
 #include "rlx/Runtime/WeightTable.h"
 #include "Fakes.h"
+#include "Packing.h"
+#include "Pools.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
 #include <unistd.h>
 
 using namespace rlx;
@@ -120,6 +125,172 @@ TEST(WeightTable, MisalignedRowsAreCopied) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes->data()) % 4, 0u);
   EXPECT_EQ(*reinterpret_cast<const float *>(bytes->data()), 2.5f);
 }
+
+namespace {
+/// Panels as they are defined, one element at a time.
+std::vector<std::byte> packedByDefinition(size_t size, const std::byte *row, const WeightLayout &layout) {
+  int64_t panels = (layout.n + 15) / 16;
+  std::vector<std::byte> out(static_cast<size_t>(panels * layout.k * 16) * size);
+  for (int64_t k = 0; k != layout.k; ++k)
+    for (int64_t n = 0; n != layout.n; ++n)
+      std::memcpy(out.data() + static_cast<size_t>((n / 16 * layout.k + k) * 16 + n % 16) * size,
+                  row + (layout.offset + k * layout.kStride + n * layout.nStride) * static_cast<int64_t>(size), size);
+  return out;
+}
+} // namespace
+
+TEST(WeightTable, PackingIsWhatItsDefinitionSays) {
+  std::mt19937 random(7);
+  std::vector<std::shared_ptr<ThreadPool>> pools = fakes::oddPools();
+  pools.push_back(nullptr);
+  auto own = ThreadPool::create(3);
+  ASSERT_OK(own);
+  pools.push_back(*own);
+  using enum ElementType;
+  for (ElementType type : {I8, BF16, F32, F64}) {
+    size_t size = elementSize(type);
+    for (auto [k, n] : {std::pair<int64_t, int64_t>{0, 5},
+                        {5, 0},
+                        {1, 1},
+                        {3, 16},
+                        {16, 15},
+                        {17, 17},
+                        {33, 40},
+                        {15, 64},
+                        {100, 129},
+                        {700, 300}}) {
+      // Rows of n, rows of k, both backwards, and with holes.
+      const WeightLayout layouts[] = {
+          {PackedLayout::Panels16, k, n, n, 1, 3},       {PackedLayout::Panels16, k, n, 1, k, 0},
+          {PackedLayout::Panels16, k, n, -n, -1, k * n}, {PackedLayout::Panels16, k, n, -1, -k, k * n},
+          {PackedLayout::Panels16, k, n, 2 * n, 2, 1},   {PackedLayout::Panels16, k, n, 1, k + 3, 2},
+          {PackedLayout::Panels16, k, n, n + 5, 1, 0}};
+      auto elements = 2 * (k + 1) * (n + 1) + 3 * n + 5 * k + 8;
+      std::vector<std::byte> bytes(static_cast<size_t>(elements) * size + 1);
+      for (std::byte &each : bytes)
+        each = static_cast<std::byte>(random());
+      for (const WeightLayout &layout : layouts) {
+        for (size_t misaligned : {0, 1}) {
+          const std::byte *row = bytes.data() + misaligned;
+          auto wanted = packedByDefinition(size, row, layout);
+          auto length = packedSize(type, elements, layout);
+          ASSERT_OK(length);
+          ASSERT_EQ(*length, wanted.size());
+          for (const auto &pool : pools) {
+            std::vector<std::byte> got(wanted.size() + 1, std::byte{0xaa});
+            packInto(type, elements, row, layout, got.data(), pool.get());
+            ASSERT_TRUE(std::equal(wanted.begin(), wanted.end(), got.begin()))
+                << "bytes " << size << ", " << k << " x " << n << ", strides " << layout.kStride << ", "
+                << layout.nStride;
+            ASSERT_EQ(got.back(), std::byte{0xaa}); // and not a byte more
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(WeightTable, ManyThreadsShareOneCopy) {
+  constexpr int64_t k = 300, n = 200;
+  WeightTable table;
+  std::vector<float> values(k * n);
+  for (size_t i = 0; i != values.size(); ++i)
+    values[i] = static_cast<float>(i);
+  for (const char *name : {"a", "b", "c"})
+    ASSERT_TRUE(table.add(name, row<float>(ElementType::F32, {k, n}, values)));
+  WeightLayout layout{PackedLayout::Panels16, k, n, n, 1, 0};
+  std::vector<std::vector<const std::byte *>> seen(8);
+  {
+    auto pool = ThreadPool::create(3);
+    ASSERT_OK(pool);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i != seen.size(); ++i)
+      threads.emplace_back([&, i] {
+        std::vector<WeightRequest> requests{{"b", layout}, {"a", layout}, {"c", layout}, {"a", layout}, {"c", {}}};
+        if (i % 2) {
+          for (const WeightRequest &request : requests)
+            if (auto got = table.get(request.name, request.layout))
+              seen[i].push_back(got->data());
+        } else if (auto got = table.get(requests, **pool)) {
+          for (auto bytes : *got)
+            seen[i].push_back(bytes.data());
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+  ASSERT_EQ(seen[0].size(), 5u);
+  EXPECT_EQ(seen[0][1], seen[0][3]);
+  EXPECT_NE(seen[0][0], seen[0][1]);
+  EXPECT_EQ(seen[0][4], table.find("c")->bytes.data());
+  for (const auto &each : seen)
+    EXPECT_EQ(each, seen[0]);
+  EXPECT_EQ(table.packedBytes(), 3 * packedByDefinition(4, table.find("a")->bytes.data(), layout).size());
+  // Column 17 of row 1 of k: panel 1, place 1.
+  EXPECT_EQ(reinterpret_cast<const float *>(seen[0][0])[(1 * k + 1) * 16 + 1], 217.f);
+}
+
+TEST(WeightTable, ManyAtOnceReportTheFirstError) {
+  WeightTable table;
+  ASSERT_TRUE(table.add("w", row<float>(ElementType::F32, {2, 2}, {1, 2, 3, 4})));
+  WeightLayout good{PackedLayout::Panels16, 2, 2, 2, 1, 0}, outside{PackedLayout::Panels16, 3, 2, 2, 1, 0};
+  fakes::InlinePool pool;
+  std::vector<WeightRequest> requests{{"w", good}, {"w", outside}, {"v", good}};
+  EXPECT_ERROR(table.get(requests, pool), ErrorCode::InvalidModel, "weight 'w': panels of 3 x 2");
+  std::swap(requests[1], requests[2]);
+  EXPECT_ERROR(table.get(requests, pool), ErrorCode::InvalidModel, "no weight 'v'");
+  EXPECT_OK(table.get(std::span(requests).first(1), pool));
+  EXPECT_OK(table.get(std::span<const WeightRequest>(), pool));
+}
+
+#if defined(__linux__)
+namespace {
+/// Kilobytes in memory of the mapping that `address` lies in; -1 where there is none.
+int64_t residentKilobytes(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (std::istringstream range(line); range >> std::hex >> begin >> dash >> end && dash == '-')
+      inside = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
+    else if (inside && line.starts_with("Rss:"))
+      return std::stoll(line.substr(4));
+  }
+  return -1;
+}
+} // namespace
+
+TEST(WeightTable, MappedPagesGoWhenOnlyThePackedFormIsUsed) {
+  constexpr int64_t k = 512, n = 1024; // 2 MiB
+  std::vector<float> values(k * n);
+  for (size_t i = 0; i != values.size(); ++i)
+    values[i] = static_cast<float>(i % 4099);
+  std::string path = temporary("mapped.safetensors");
+  {
+    WeightTable table;
+    ASSERT_TRUE(table.add("w", row<float>(ElementType::F32, {k, n}, values)));
+    ASSERT_OK(table.writeSafetensors(path));
+  }
+  auto table = WeightTable::openSafetensors(path);
+  ASSERT_OK(table);
+  const std::byte *plain = (*table)->find("w")->bytes.data();
+  auto packed = (*table)->get("w", {PackedLayout::Panels16, k, n, n, 1, 0});
+  ASSERT_OK(packed);
+  int64_t left = residentKilobytes(plain + 4096);
+  ASSERT_GE(left, 0);
+  EXPECT_LT(left, 1024);
+  // They come back when somebody looks.
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), reinterpret_cast<const float *>(plain)));
+  EXPECT_EQ(reinterpret_cast<const float *>(packed->data())[(1 * k + 2) * 16 + 3], values[2 * n + 19]);
+  EXPECT_GE(residentKilobytes(plain + 4096), 2048);
+  // Used plain as well, they stay.
+  ASSERT_OK((*table)->get("w", {}));
+  ASSERT_OK((*table)->get("w", {PackedLayout::Panels16, n, k, 1, n, 0}));
+  EXPECT_GE(residentKilobytes(plain + 4096), 2048);
+  std::remove(path.c_str());
+}
+#endif
 
 TEST(Safetensors, RoundTrip) {
   WeightTable table;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,13 +17,18 @@
 
 namespace rlx {
 
+class ThreadPool;
+
 /// One weight: its bytes are row-major, little-endian, and live as long as
 /// `owner` does (a mapped file, a protobuf message, a buffer).
 struct WeightRow {
   data::ElementType type;
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes; ///< at any address
   std::shared_ptr<const void> owner;
+  /// The bytes lie in a read-only mapping of a file: pages that nothing reads any
+  /// more may be let go of, and come back by themselves.
+  bool mapped = false;
 };
 
 /// How users of a weight want it stored. Plain is the row itself.
@@ -42,10 +48,19 @@ struct PackedBytes {
 /// stride that leaves the row, an overflow, no memory.
 Result<PackedBytes> packWeight(data::ElementType type, int64_t elements, const void *row, const WeightLayout &layout);
 
+/// What a user of weights asks for.
+struct WeightRequest {
+  std::string_view name;
+  WeightLayout layout;
+};
+
 /// The weights of a model by name. Filled by a loader, then shared and read by
 /// everything: adding is not thread safe, `find` and `get` are.
 class WeightTable {
 public:
+  WeightTable();
+  ~WeightTable();
+
   /// Adds a row. Errors: the name is taken; bytes do not match type and shape;
   /// a negative or overflowing size.
   Status add(std::string name, WeightRow row);
@@ -56,8 +71,13 @@ public:
   /// The bytes of a row under a layout, packed at the first call and kept, so
   /// that every template and binding shares one copy. 64-byte aligned when
   /// packed; aligned to the element otherwise (a row that is not is copied once).
+  /// A second thread that wants the same waits for the first; others do not. Once
+  /// a mapped row has been packed, and unless it is used plain too, its pages are
+  /// let go of. With a pool, large rows are packed on its threads.
   /// Errors: no such row; an extent or stride that leaves the row; no memory.
-  Result<std::span<const std::byte>> get(std::string_view name, const WeightLayout &layout);
+  Result<std::span<const std::byte>> get(std::string_view name, const WeightLayout &layout, ThreadPool *pool = nullptr);
+  /// The same for many, in order, those that are not packed yet side by side.
+  Result<std::vector<std::span<const std::byte>>> get(std::span<const WeightRequest> requests, ThreadPool &pool);
 
   /// Opens the rows of a .safetensors file, mapped, nothing copied. The file is
   /// not trusted: every length, offset, type and shape is checked. It must not
@@ -70,9 +90,17 @@ public:
   size_t packedBytes() const;
 
 private:
+  struct Packed;
+  Result<std::byte *> allocate(size_t bytes);
+
   std::map<std::string, WeightRow, std::less<>> table;
-  mutable std::mutex mutex; // guards `packed`
-  std::map<std::pair<std::string, WeightLayout>, PackedBytes> packed;
+  size_t plainBytes = 0; // of all rows
+
+  mutable std::mutex mutex; // guards the members below
+  std::map<std::pair<std::string, WeightLayout>, std::shared_ptr<Packed>> packed;
+  std::set<std::string, std::less<>> usedPlain;
+  std::vector<std::shared_ptr<std::byte[]>> chunks; // what packed rows lie in
+  std::span<std::byte> rest;                        // of the last one
   size_t packedTotal = 0;
 };
 
