@@ -43,6 +43,7 @@ def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, li
     parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
     parser.add_argument("--rounds", type=int, metavar="N", help="default: 12")
     parser.add_argument("--iree", action="store_true", help="IREE as a further peer (bench/setup --more)")
+    parser.add_argument("--jax", action="store_true", help="JAX as a further peer (bench/setup --more)")
     parser.add_argument("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the ratios")
     flags = parser.parse_args(arguments)
     if flags.rounds is None:
@@ -264,7 +265,8 @@ def draw(rows: "list[dict]", engines: "list[Engine]", file: pathlib.Path) -> Non
 def main(arguments: "list[str] | None" = None) -> int:
     flags, cases = parse(arguments)
     out = report.Report("compare", flags)
-    engines = [workers.RLX, *workers.PEERS, *([workers.IREE] if flags.iree else []), workers.OPENVINO_DEFAULT]
+    more = [workers.IREE] * flags.iree + [workers.JAX] * flags.jax
+    engines = [workers.RLX, *workers.PEERS, *more, workers.OPENVINO_DEFAULT]
     machine = Machine(flags.build)
     rows: "list[dict]" = []
     try:

@@ -3,7 +3,7 @@
 
 usage: peer.py ENGINE --model FILE --threads N [--first FOLDER]
 
-ENGINE is onnxruntime, openvino-dynamic, openvino-static, openvino-default or iree. Only the engine's own call is
+ENGINE is onnxruntime, openvino-dynamic, openvino-static, openvino-default, iree or jax. Only the engine's own call is
 timed: inputs are bound before it, and outputs are read after it.
 """
 
@@ -148,12 +148,46 @@ class Iree:
         return [result.to_host() for result in results]
 
 
+class Jax:
+    """Traced and compiled for each size."""
+
+    def __init__(self, threads: int):
+        import os
+
+        # XLA has as many threads as the process has CPUs.
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import jax
+        import onnx_jax
+
+        jax.config.update("jax_enable_x64", True)
+        self.package = jax
+        self.graphs = onnx_jax
+        self.version = jax.__version__
+
+    def load(self, model: str) -> None:
+        self.graph = self.graphs.Graph(model)
+        self.function = self.package.jit(self.graph)
+
+    def take(self, arrays: "dict[str, np.ndarray]") -> None:
+        inputs = {name: self.package.numpy.asarray(array) for name, array in arrays.items()}
+        compiled = self.function.lower(inputs, self.graph.weights).compile()
+        self.call = lambda: compiled(inputs, self.graph.weights)
+
+    def run(self) -> None:
+        self.results = self.package.block_until_ready(self.call())
+
+    def outputs(self) -> "list[np.ndarray]":
+        return [np.asarray(result) for result in self.results]
+
+
 ENGINES = {
     "onnxruntime": OnnxRuntime,
     "openvino-dynamic": OpenVino,
     "openvino-static": lambda threads: OpenVino(threads, static=True),
     "openvino-default": lambda threads: OpenVino(threads, as_it_comes=True),
     "iree": Iree,
+    "jax": Jax,
 }
 
 

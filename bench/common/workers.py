@@ -31,6 +31,7 @@ OPENVINO_DYNAMIC = Engine("openvino dynamic", "openvino-dynamic", about="one com
 OPENVINO_STATIC = Engine("openvino static", "openvino-static", about="reshaped and compiled for each size")
 OPENVINO_DEFAULT = Engine("openvino default", "openvino-default", False, "activations in 8 bits: other answers")
 IREE = Engine("iree", "iree", about="compiled for each size")
+JAX = Engine("jax", "jax", about="traced and compiled for each size")
 PEERS = (ONNXRUNTIME, OPENVINO_DYNAMIC, OPENVINO_STATIC)
 
 
