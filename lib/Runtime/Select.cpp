@@ -259,6 +259,29 @@ Status StepReader::disjoint() const {
   return Status::ok();
 }
 
+size_t StepReader::dropConstantUnits(Nest &nest, size_t end) const {
+  if (end == 0) {
+    nest.insertUnit(0);
+    return 1;
+  }
+  int64_t turns = product(std::span(nest.extents).first(end));
+  for (size_t i = end; i-- > 0 && end > 1;) {
+    const data::ExprNode &extent = plan.exprs[step.iteration[i]];
+    if (nest.extents[i] == 1 && extent.op() == data::ExprOp::Constant) {
+      nest.erase(i);
+      --end;
+    }
+  }
+  while (end > 1 && nest.extents[end - 1] == 1 && turns >= kLoopsBlock)
+    nest.erase(--end);
+  // One long row.
+  while (end > 1 && nest.extents[end - 1] == turns && turns >= 2 * kLoopsBlock) {
+    nest.erase(0);
+    --end;
+  }
+  return end;
+}
+
 Status StepReader::program(const std::vector<data::Instr> &program, size_t inputs) const {
   if (inputs + program.size() > UINT16_MAX)
     return malformed("its program is too long");

@@ -97,6 +97,13 @@ public:
   /// After all windows: outputs overlap no input.
   Status disjoint() const;
 
+  /// Removes from the step's loops [0, end) of `nest`, which are still those of its iteration, the ones that have one
+  /// turn at any size, but for one where there is no other (made if there is none). What happens to have one turn
+  /// stays: the kernel is then the one that serves other sizes. Where that would cost time it goes too: an innermost
+  /// loop of one turn with many around it; those around a row so long that it is work for several threads. Returns the
+  /// new end.
+  size_t dropConstantUnits(Nest &nest, size_t end) const;
+
   /// Every value number of `program` refers to an earlier value, and every
   /// enumerator is known.
   Status program(const std::vector<data::Instr> &program, size_t inputs) const;

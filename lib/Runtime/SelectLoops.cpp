@@ -43,7 +43,7 @@ Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, S
   if (step.combine != data::Combine::Assign && !indexedOutput)
     return reader.malformed("it combines without an indexed output");
 
-  size_t rank = nest.dropUnits(0, nest.extents.size(), 1);
+  size_t rank = reader.dropConstantUnits(nest, nest.extents.size());
   rank = nest.merge(0, rank);
   if (rank > UINT8_MAX)
     return reader.malformed("it has too many loops");

@@ -123,7 +123,7 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
   else
     end = nest.merge(kept, end);
   size_t reducedLoops = end - kept;
-  kept = nest.dropUnits(0, kept, 1);
+  kept = reader.dropConstantUnits(nest, kept);
   kept = nest.merge(0, kept);
   size_t rank = kept + reducedLoops;
   if (rank > UINT8_MAX)

@@ -69,12 +69,59 @@ TEST(Instantiate, MergesLoopsByNumber) {
   EXPECT_EQ((*made)->outputs[0], (std::vector<int64_t>{2, 3, 8}));
 }
 
-TEST(Instantiate, OneRowIsOneLoop) {
+TEST(Instantiate, OneSequenceAndOneRowUseTheKernelOfMany) {
   AddBias add;
+  auto many = add.at(2, 3);
+  ASSERT_OK(many);
+  for (auto [b, s] : {std::pair(1, 1), std::pair(1, 3), std::pair(2, 1)}) {
+    auto made = add.at(b, s);
+    ASSERT_OK(made);
+    EXPECT_EQ((*made)->keys, (*many)->keys);
+    EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{b * s, 8, 8, 1, 0, 1, 8, 1}));
+    EXPECT_EQ((*made)->steps[0].tiles, b * s);
+  }
+}
+
+TEST(Instantiate, LoopsThatAlwaysHaveOneTurnAreDropped) {
+  AddBias add;
+  // [1, S, D] and [1, 1, D]: the first loop is no dim.
+  add.step->iteration[0] = add.one;
+  for (auto *list : {&add.step->inputs, &add.step->outputs})
+    for (auto &access : *list)
+      access->strides[0] = add.one;
   auto made = add.at(1, 1);
   ASSERT_OK(made);
-  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{8, 1, 1, 1}));
-  EXPECT_EQ((*made)->steps[0].tiles, 1);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{1, 8, 8, 1, 0, 1, 8, 1}));
+}
+
+TEST(Instantiate, ALoopOfOneTurnIsDroppedWhereItCosts) {
+  // The batch innermost, and one: rows of one element.
+  AddBias add;
+  add.step->iteration = {add.S, add.D, add.B};
+  add.step->inputs[0] = add.p.access(add.x, {add.D, add.one, add.SD});
+  add.step->inputs[1] = add.p.access(add.bias, {add.zero, add.one, add.zero});
+  add.step->outputs[0] = add.p.access(add.y, {add.D, add.one, add.SD});
+  auto few = add.at(1, 3);
+  ASSERT_OK(few);
+  EXPECT_EQ((*few)->kernels[0].rank, 3);
+  auto many = add.at(1, 4096);
+  ASSERT_OK(many);
+  EXPECT_EQ((*many)->kernels[0].rank, 2);
+  EXPECT_EQ((*many)->steps[0].integers, (std::vector<int64_t>{4096, 8, 8, 1, 0, 1, 8, 1}));
+}
+
+TEST(Instantiate, OneLongRowIsOneLoop) {
+  // Nothing around it but loops of one turn: it is work for several threads.
+  AddBias add;
+  add.step->iteration = {add.B, add.B, add.S};
+  for (auto *list : {&add.step->inputs, &add.step->outputs})
+    for (auto &access : *list)
+      access->strides = {add.D, add.zero, add.one};
+  add.step->inputs[1] = add.p.access(add.x, {add.zero, add.zero, add.one});
+  auto made = add.at(1, 9000);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{9000, 1, 1, 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 3);
 }
 
 TEST(Instantiate, LargeSingleLoopIsTiledByBlocks) {
@@ -324,10 +371,10 @@ TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
   auto made = product.at(2, 3, 4, 20);
   ASSERT_OK(made);
   const StepInstance &call = (*made)->steps[0];
-  // The batch becomes rows: M = 6, class 6, no batch loop.
+  // The batch becomes rows: M = 6, many rows, no batch loop.
   EXPECT_EQ(call.integers, (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1}));
   EXPECT_EQ(call.tiles, 2);
-  EXPECT_EQ((*made)->kernels[0].row_class, 6);
+  EXPECT_EQ((*made)->kernels[0].row_class, kMatmulManyRows);
   EXPECT_EQ((*made)->kernels[0].batch_rank, 0);
   EXPECT_EQ((*made)->scratchBytes, matmulScratchBytes(4, 4));
   EXPECT_EQ(call.pointers.back().kind, PointerSource::Kind::Scratch);
@@ -338,7 +385,7 @@ TEST(Instantiate, MatmulRowClasses) {
   for (int64_t m = 1; m != 9; ++m) {
     auto made = product.at(2, m, 4, 5);
     ASSERT_OK(made);
-    EXPECT_EQ((*made)->kernels[0].row_class, std::min<int64_t>(m, 6));
+    EXPECT_EQ((*made)->kernels[0].row_class, m <= kMatmulFewRows ? kMatmulFewRows : kMatmulManyRows);
     EXPECT_EQ((*made)->kernels[0].batch_rank, 1);
     EXPECT_EQ((*made)->steps[0].integers,
               (std::vector<int64_t>{2, m, 5, 4, /*a*/ m * 4, 4, 1, /*b*/ 20, 5, 1, /*y*/ m * 5, 5, 1}));
