@@ -32,6 +32,10 @@ using Values = Emitter::Values;
 /// Lanes of everything: a panel's columns. What is shorter than that is two registers, with AVX2.
 constexpr unsigned W = kPanel;
 static_assert(kReduceLanes == 2 * W, "a row's sum is kept in two vectors");
+/// Rows of k are turned into columns in squares of so many.
+constexpr unsigned S = 8;
+/// Columns of v that one query takes at a time: as many sums as keep the multiply-adds busy.
+constexpr unsigned kValueColumns = 4 * W;
 
 class AttentionBuilder {
 public:
@@ -45,7 +49,11 @@ private:
   Values group(ArrayRef<Value *> state);
   void packQueries();
   void packKeys(Value *firstKey, Value *panel);
-  void transposeKeys(Value *row, Value *count, Value *stride, Value *panel);
+  void transpose(MutableArrayRef<Value *> square);
+  void scoreKeys();
+  void scoreKeysOfOne(Value *keys);
+  void sumValues();
+  void sumValuesOfOne(Value *columns);
   void packValues(Value *firstKey, Value *keys, Value *to);
   void multiply(Value *left, Value *leftPitch, Value *right, Value *rightPitch, Value *length, Value *sums,
                 Value *sumPitch, bool add);
@@ -54,6 +62,8 @@ private:
 
   /// Walks `length` elements of an operand's row, W at a time.
   void eachBlock(Value *length, function_ref<void(const Block &)> body);
+  /// Between the rows of q, k or v: their strides stand behind the sizes.
+  Value *rowStrideOf(unsigned operand) { return e.integer(batchRank + 4 + operand * (batchRank + 2) + batchRank); }
   Operand::Row enter(Operand &operand, Value *outer, bool preload = false);
   Value *loadWide(Operand &operand, const Operand::Row &row, const Block &block);
 
@@ -82,6 +92,7 @@ private:
   // Of the group at hand.
   Values batch;
   Value *batchIndex = nullptr, *firstQuery = nullptr, *tiles = nullptr;
+  Value *first = nullptr; ///< i1: its keys and values are still to be packed
 };
 
 void AttentionBuilder::arguments() {
@@ -145,6 +156,25 @@ void AttentionBuilder::packQueries() {
   });
 }
 
+/// Rows and columns of S vectors of S lanes change places, in three rounds: neighbours, pairs, halves.
+void AttentionBuilder::transpose(MutableArrayRef<Value *> square) {
+  static constexpr int kRounds[3][2][S] = {
+      {{0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15}},
+      {{0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}},
+      {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}},
+  };
+  for (unsigned round = 0; round < 3; ++round) {
+    unsigned distance = 1u << round;
+    for (unsigned r = 0; r < S; ++r) {
+      if (r & distance)
+        continue;
+      Value *x = square[r], *y = square[r + distance];
+      square[r] = b.CreateShuffleVector(x, y, kRounds[round][0]);
+      square[r + distance] = b.CreateShuffleVector(x, y, kRounds[round][1]);
+    }
+  }
+}
+
 /// Keys firstKey .. firstKey + 16 as columns of a panel [K][16]; the last key repeated where there is none.
 void AttentionBuilder::packKeys(Value *firstKey, Value *panel) {
   Operand &k = operands[1];
@@ -165,7 +195,6 @@ void AttentionBuilder::packKeys(Value *firstKey, Value *panel) {
     return;
   }
   // Squares of 8 keys by 8 elements, the last square of a row again where they do not divide.
-  constexpr unsigned S = 8;
   e.ifThenElse(
       b.CreateICmpSGE(K, e.i64(S)),
       [&] {
@@ -180,22 +209,7 @@ void AttentionBuilder::packKeys(Value *firstKey, Value *panel) {
               Value *lanes = e.load(e.elementPointer(key.pointer, type, i), type, S);
               square.push_back(emitConvert(e, {lanes, type}, ElementType::F32, S));
             }
-            // Rows and columns change places in three rounds: neighbours, pairs, halves.
-            static constexpr int kRounds[3][2][S] = {
-                {{0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15}},
-                {{0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15}},
-                {{0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15}},
-            };
-            for (unsigned round = 0; round < 3; ++round) {
-              unsigned distance = 1u << round;
-              for (unsigned r = 0; r < S; ++r) {
-                if (r & distance)
-                  continue;
-                Value *x = square[r], *y = square[r + distance];
-                square[r] = b.CreateShuffleVector(x, y, kRounds[round][0]);
-                square[r + distance] = b.CreateShuffleVector(x, y, kRounds[round][1]);
-              }
-            }
+            transpose(square);
             Value *to = at(panel, b.CreateAdd(times(i, e.i64(W)), column));
             for (unsigned r = 0; r < S; ++r)
               e.store(at(to, e.i64(r * W)), ElementType::F32, square[r], S);
@@ -311,6 +325,135 @@ void AttentionBuilder::storeOutput(Value *query, Value *sums) {
   });
 }
 
+/// q k^T for the rows of the group.
+void AttentionBuilder::scoreKeys() {
+  Value *done = e.i64(0);
+  if (rows == 1 && spec.inputs[1]->inner == InnerMode::Contiguous) {
+    done = b.CreateAnd(N, e.i64(-static_cast<int64_t>(W)));
+    scoreKeysOfOne(done);
+  }
+  Value *panelSize = b.CreateSelect(oneGroup, e.i64(0), K);
+  e.forLoop(done, paddedN, e.i64(W), [&](Value *key) {
+    Value *panel = at(keyRoom, times(key, panelSize));
+    e.ifThen(first, [&] { packKeys(key, panel); });
+    e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+      Value *firstRow = times(tile, e.i64(rows));
+      multiply(at(queryRoom, times(firstRow, paddedK)), paddedK, panel, e.i64(W), K,
+               at(scoreRoom, b.CreateAdd(times(firstRow, scorePitch), key)), scorePitch, /*add=*/false);
+    });
+  });
+}
+
+/// The same for one query a tile and the first `keys` keys, a multiple of 16: what is used once is not packed.
+void AttentionBuilder::scoreKeysOfOne(Value *keys) {
+  Operand &k = operands[1];
+  ElementType type = k.type();
+  Value *squares = b.CreateAnd(K, e.i64(-static_cast<int64_t>(S)));
+  Value *rowStride = rowStrideOf(1);
+  Values rowOffsets;
+  for (unsigned r = 0; r < S; ++r)
+    rowOffsets.push_back(times(rowStride, e.i64(r)));
+  e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+    Value *query = at(queryRoom, times(tile, paddedK)), *scores = at(scoreRoom, times(tile, scorePitch));
+    e.forLoop(e.i64(0), keys, e.i64(W), [&](Value *key) {
+      // Sums of 8 keys each, then where their first row stands.
+      constexpr unsigned kHalves = W / S;
+      Values state(kHalves, Constant::getNullValue(e.lanes(ElementType::F32, S)));
+      for (unsigned half = 0; half < kHalves; ++half)
+        state.push_back(enter(k, b.CreateAdd(key, e.i64(half * S))).pointer);
+      auto place = [&](Value *row, unsigned r) { return r ? e.elementPointer(row, type, rowOffsets[r]) : row; };
+      auto add = [&](Value *i, Value *sum, Value *lanes) {
+        return fma(e.splat(e.load(at(query, i), ElementType::F32, 1), S), lanes, sum);
+      };
+      state = e.forLoop(e.i64(0), squares, e.i64(S), state, [&](Value *i, ArrayRef<Value *> now) {
+        Values next(now);
+        SmallVector<Values, 2> halves(kHalves);
+        for (unsigned half = 0; half < kHalves; ++half) {
+          Value *row = now[kHalves + half];
+          for (unsigned r = 0; r < S; ++r)
+            halves[half].push_back(emitConvert(e, {e.load(place(row, r), type, S), type}, ElementType::F32, S));
+          transpose(halves[half]);
+          next[kHalves + half] = e.elementPointer(row, type, e.i64(S));
+        }
+        for (unsigned j = 0; j < S; ++j)
+          for (unsigned half = 0; half < kHalves; ++half)
+            next[half] = add(b.CreateAdd(i, e.i64(j)), next[half], halves[half][j]);
+        return next;
+      });
+      state = e.forLoop(squares, K, e.i64(1), state, [&](Value *i, ArrayRef<Value *> now) {
+        Values next(now);
+        for (unsigned half = 0; half < kHalves; ++half) {
+          Value *row = now[kHalves + half], *lanes = Constant::getNullValue(e.lanes(type, S));
+          for (unsigned r = 0; r < S; ++r)
+            lanes = b.CreateInsertElement(lanes, e.load(place(row, r), type, 1), r);
+          next[half] = add(i, next[half], emitConvert(e, {lanes, type}, ElementType::F32, S));
+          next[kHalves + half] = e.elementPointer(row, type, e.i64(1));
+        }
+        return next;
+      });
+      for (unsigned half = 0; half < kHalves; ++half)
+        e.store(at(scores, b.CreateAdd(key, e.i64(half * S))), ElementType::F32, state[half], S);
+    });
+  });
+}
+
+/// The probabilities times v into the group's room for outputs.
+void AttentionBuilder::sumValues() {
+  Value *done = e.i64(0);
+  if (rows == 1 && spec.inputs[2]->inner == InnerMode::Contiguous) {
+    done = b.CreateAnd(D, e.i64(-static_cast<int64_t>(kValueColumns)));
+    sumValuesOfOne(done);
+  }
+  e.ifThen(b.CreateICmpSLT(done, D), [&] {
+    Value *zero = Constant::getNullValue(e.lanes(ElementType::F32, W));
+    e.forLoop(e.i64(0), times(tiles, e.i64(rows)), e.i64(1), [&](Value *r) {
+      Value *row = at(outputRoom, times(r, paddedD));
+      e.forLoop(done, D, e.i64(W), [&](Value *i) { storeLanes(at(row, i), zero); });
+    });
+    Value *rowSize = b.CreateSelect(oneGroup, e.i64(0), paddedD);
+    e.forLoop(e.i64(0), N, e.i64(kAttentionKeys), [&](Value *key) {
+      Value *keys = least(b.CreateSub(N, key), e.i64(kAttentionKeys));
+      Value *values = at(valueRoom, times(key, rowSize));
+      e.ifThen(first, [&] { packValues(key, keys, values); });
+      e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+        Value *firstRow = times(tile, e.i64(rows));
+        Value *scores = at(scoreRoom, b.CreateAdd(times(firstRow, scorePitch), key));
+        Value *outputs = at(outputRoom, times(firstRow, paddedD));
+        e.forLoop(done, D, e.i64(W), [&](Value *column) {
+          multiply(scores, scorePitch, at(values, column), paddedD, keys, at(outputs, column), paddedD, /*add=*/true);
+        });
+      });
+    });
+  });
+}
+
+/// The same for one query a tile and the first `columns` columns, a multiple of kValueColumns, straight from v.
+void AttentionBuilder::sumValuesOfOne(Value *columns) {
+  Operand &v = operands[2];
+  ElementType type = v.type();
+  Value *firstRow = enter(v, e.i64(0)).pointer;
+  Value *rowStride = rowStrideOf(2);
+  e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
+    Value *scores = at(scoreRoom, times(tile, scorePitch)), *outputs = at(outputRoom, times(tile, paddedD));
+    e.forLoop(e.i64(0), columns, e.i64(kValueColumns), [&](Value *column) {
+      Values state(kValueColumns / W, Constant::getNullValue(e.lanes(ElementType::F32, W)));
+      state.push_back(e.elementPointer(firstRow, type, column));
+      state = e.forLoop(e.i64(0), N, e.i64(1), state, [&](Value *n, ArrayRef<Value *> now) {
+        Value *probability = e.splat(e.load(at(scores, n), ElementType::F32, 1), W);
+        Values next;
+        for (unsigned part = 0; part < kValueColumns / W; ++part) {
+          Value *lanes = e.load(e.elementPointer(now.back(), type, e.i64(part * W)), type, W);
+          next.push_back(fma(probability, emitConvert(e, {lanes, type}, ElementType::F32, W), now[part]));
+        }
+        next.push_back(e.elementPointer(now.back(), type, rowStride));
+        return next;
+      });
+      for (unsigned part = 0; part < kValueColumns / W; ++part)
+        storeLanes(at(outputs, b.CreateAdd(column, e.i64(part * W))), state[part]);
+    });
+  });
+}
+
 /// The tiles from state[0] on that walk the keys together. state[1]: the batch index whose keys are packed.
 Values AttentionBuilder::group(ArrayRef<Value *> state) {
   SmallVector<Value *, 5> extents;
@@ -322,39 +465,13 @@ Values AttentionBuilder::group(ArrayRef<Value *> state) {
   batchIndex = b.CreateSDiv(state[0], blocks);
   firstQuery = times(block, e.i64(rows));
   tiles = least(least(b.CreateSub(blocks, block), b.CreateSub(e.end, state[0])), e.i64(kAttentionGroup));
-  Value *first = b.CreateOr(oneGroup, b.CreateICmpNE(batchIndex, state[1]));
+  first = b.CreateOr(oneGroup, b.CreateICmpNE(batchIndex, state[1]));
   Value *queries = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
-  Value *tileScores = times(scorePitch, e.i64(rows)), *tileQueries = times(paddedK, e.i64(rows)),
-        *tileOutputs = times(paddedD, e.i64(rows));
-
   packQueries();
-  Value *panelSize = b.CreateSelect(oneGroup, e.i64(0), K);
-  e.forLoop(e.i64(0), paddedN, e.i64(W), [&](Value *key) {
-    Value *panel = at(keyRoom, times(key, panelSize));
-    e.ifThen(first, [&] { packKeys(key, panel); });
-    e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
-      multiply(at(queryRoom, times(tile, tileQueries)), paddedK, panel, e.i64(W), K,
-               at(scoreRoom, b.CreateAdd(times(tile, tileScores), key)), scorePitch, /*add=*/false);
-    });
-  });
+  scoreKeys();
   e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), queries, e.i64(0)), e.i64(1),
             [&](Value *r) { softmax(b.CreateAdd(firstQuery, r), at(scoreRoom, times(r, scorePitch))); });
-
-  Value *zero = Constant::getNullValue(e.lanes(ElementType::F32, W));
-  e.forLoop(e.i64(0), times(tiles, tileOutputs), e.i64(W), [&](Value *i) { storeLanes(at(outputRoom, i), zero); });
-  Value *rowSize = b.CreateSelect(oneGroup, e.i64(0), paddedD);
-  e.forLoop(e.i64(0), N, e.i64(kAttentionKeys), [&](Value *key) {
-    Value *keys = least(b.CreateSub(N, key), e.i64(kAttentionKeys));
-    Value *values = at(valueRoom, times(key, rowSize));
-    e.ifThen(first, [&] { packValues(key, keys, values); });
-    e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
-      Value *scores = at(scoreRoom, b.CreateAdd(times(tile, tileScores), key));
-      Value *outputs = at(outputRoom, times(tile, tileOutputs));
-      e.forLoop(e.i64(0), paddedD, e.i64(W), [&](Value *column) {
-        multiply(scores, scorePitch, at(values, column), paddedD, keys, at(outputs, column), paddedD, /*add=*/true);
-      });
-    });
-  });
+  sumValues();
   e.forLoop(e.i64(0), queries, e.i64(1),
             [&](Value *r) { storeOutput(b.CreateAdd(firstQuery, r), at(outputRoom, times(r, paddedD))); });
   return {b.CreateAdd(state[0], tiles), batchIndex};
