@@ -6,6 +6,45 @@
 using namespace rlx;
 using namespace rlx::select;
 
+namespace {
+/// Moves the loop along which the inputs that stride along the innermost one lie contiguous to the place before it:
+/// there the kernel looks for transposes. The order of the outer loops shows in positions of errors only, and these
+/// steps make none.
+void placeTurnedLoop(Nest &nest, const std::vector<data::Instr> &program, size_t inputs) {
+  size_t rank = nest.extents.size();
+  auto isPlain = [](const StepOperand &operand) { return operand.kind != data::AccessKind::Indexed; };
+  auto mayFail = [](const data::Instr &instr) {
+    return isIntegerType(instr.type()) &&
+           (instr.op() == data::Opcode::Div || instr.op() == data::Opcode::Mod || instr.op() == data::Opcode::Rem);
+  };
+  if (rank < 3 || !std::all_of(nest.operands.begin(), nest.operands.end(), isPlain) ||
+      std::any_of(program.begin(), program.end(), mayFail))
+    return;
+  for (size_t loop = rank - 2; loop-- > 0;) {
+    if (nest.extents[loop] == 1)
+      continue;
+    bool turns = false, all = true;
+    for (size_t i = 0; i != inputs; ++i) {
+      const StepOperand &operand = nest.operands[i];
+      if (operand.kind != data::AccessKind::Direct || innerMode(operand.strides[rank - 1]) != data::InnerMode::Strided)
+        continue;
+      turns |= operand.strides[loop] == 1;
+      all &= operand.strides[loop] == 1;
+    }
+    if (!turns || !all)
+      continue;
+    auto toLast = [&](std::vector<int64_t> &values) {
+      std::rotate(values.begin() + static_cast<ptrdiff_t>(loop), values.begin() + static_cast<ptrdiff_t>(loop) + 1,
+                  values.begin() + static_cast<ptrdiff_t>(rank) - 1);
+    };
+    toLast(nest.extents);
+    for (StepOperand &operand : nest.operands)
+      toLast(operand.strides);
+    return;
+  }
+}
+} // namespace
+
 Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
   const data::StepT &step = reader.step;
   if (Status status = reader.program(step.program, step.inputs.size()); !status)
@@ -47,6 +86,7 @@ Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, S
   rank = nest.merge(0, rank);
   if (rank > UINT8_MAX)
     return reader.malformed("it has too many loops");
+  placeTurnedLoop(nest, step.program, step.inputs.size());
   for (size_t i = step.inputs.size(); i != nest.operands.size(); ++i)
     if (nest.operands[i].kind == data::AccessKind::Direct && nest.operands[i].strides.back() == 0 &&
         nest.extents.back() > 1)

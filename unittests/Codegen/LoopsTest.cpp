@@ -107,6 +107,84 @@ TEST_P(LoopsTest, StridesAndBroadcasts) {
       }
 }
 
+/// out[i][j][k] = in[i][k][j], in calls of any number of rows. Nothing outside of the operands is read or written.
+TEST_P(LoopsTest, Transpose) {
+  for (ElementType type : {ElementType::I1, ElementType::I8, ElementType::BF16, ElementType::F32, ElementType::I64}) {
+    KernelSpecT spec;
+    spec.family = Family::Loops;
+    spec.rank = 3;
+    spec.inputs.push_back(access(type, InnerMode::Strided));
+    spec.outputs.push_back(access(type));
+    spec.results = {0};
+    auto kernel = compile(std::move(spec));
+    size_t size = static_cast<size_t>(elementBytes(type));
+    for (int64_t J : {1, 7, 8, 15, 16, 17, 33, 40})
+      for (int64_t K : {2, 7, 8, 9, 15, 16, 17, 37, 131}) {
+        int64_t I = 3, pitch = J + 2; // rows of `in` are not neighbours
+        Guarded in(static_cast<size_t>((I * K - 1) * pitch + J) * size), out(static_cast<size_t>(I * J * K) * size);
+        for (size_t i = 0; i < static_cast<size_t>((I * K - 1) * pitch + J) * size; ++i)
+          in.data[i] = static_cast<uint8_t>(type == ElementType::I1 ? i % 3 == 0 : i * 37 + i / 256);
+        memset(out.data, 0xcd, static_cast<size_t>(I * J * K) * size);
+        std::vector<int64_t> integers = {I, J, K, K * pitch, 1, pitch, J * K, K, 1};
+        int64_t cuts[] = {0, std::min<int64_t>(5, I * J), I * J / 2 + 1, I * J};
+        for (int call = 0; call < 3; ++call)
+          if (cuts[call] < cuts[call + 1])
+            kernel->run({in.data, out.data}, integers, cuts[call], cuts[call + 1]);
+        for (int64_t i = 0; i < I; ++i)
+          for (int64_t j = 0; j < J; ++j)
+            for (int64_t k = 0; k < K; ++k)
+              ASSERT_EQ(memcmp(out.data + static_cast<size_t>((i * J + j) * K + k) * size,
+                               in.data + static_cast<size_t>((i * K + k) * pitch + j) * size, size),
+                        0)
+                  << elementTypeName(type) << " " << J << "x" << K << " at " << i << " " << j << " " << k;
+        // What is not asked for stays.
+        memset(out.data, 0xcd, static_cast<size_t>(I * J * K) * size);
+        kernel->run({in.data, out.data}, integers, J, 2 * J);
+        for (int64_t i : {int64_t(0), J * K - 1, 2 * J * K, 3 * J * K - 1})
+          ASSERT_EQ(out.data[static_cast<size_t>(i) * size], 0xcd);
+      }
+  }
+}
+
+/// out[j][k] = f32(a[k][j] (bytes) + b[k][j]) * c[j] + d[j][k], to a strided output; and the same where b strides
+/// otherwise, so that nothing is turned.
+TEST_P(LoopsTest, TransposedInputsOfAProgram) {
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 2;
+  spec.inputs.push_back(access(ElementType::I8, InnerMode::Strided));
+  spec.inputs.push_back(access(ElementType::F32, InnerMode::Strided));
+  spec.inputs.push_back(access(ElementType::F32, InnerMode::Splat));
+  spec.inputs.push_back(access(ElementType::F32));
+  spec.outputs.push_back(access(ElementType::F32));
+  spec.outputs.push_back(access(ElementType::F32, InnerMode::Strided));
+  spec.program = {instr(Opcode::Convert, ElementType::F32, 0), instr(Opcode::Add, ElementType::F32, 4, 1),
+                  instr(Opcode::Mul, ElementType::F32, 5, 2), instr(Opcode::Add, ElementType::F32, 6, 3)};
+  spec.results = {7, 5};
+  auto kernel = compile(std::move(spec));
+  for (int64_t J : {3, 16, 21, 50})
+    for (int64_t K : {5, 8, 16, 29, 300})
+      for (int64_t step : {1, 2}) {
+        std::vector<int8_t> a(static_cast<size_t>(J * K));
+        for (size_t i = 0; i < a.size(); ++i)
+          a[i] = static_cast<int8_t>(i * 29);
+        std::vector<float> b = ramp(static_cast<size_t>(J * K * step), 0.25f), c = ramp(static_cast<size_t>(J)),
+                           d = ramp(static_cast<size_t>(J * K), 0.5f), out(static_cast<size_t>(J * K), NAN),
+                           twice(static_cast<size_t>(2 * J * K), NAN);
+        kernel->run({a.data(), b.data(), c.data(), d.data(), out.data(), twice.data()},
+                    {J, K, 1, J, step, J * step, 1, 0, K, 1, K, 1, 2 * K, 2}, 0, J);
+        for (int64_t j = 0; j < J; ++j)
+          for (int64_t k = 0; k < K; ++k) {
+            float sum =
+                static_cast<float>(a[static_cast<size_t>(k * J + j)]) + b[static_cast<size_t>(k * J * step + j * step)];
+            size_t at = static_cast<size_t>(j * K + k);
+            ASSERT_EQ(twice[2 * at], sum) << J << " " << K << " " << j << " " << k;
+            ASSERT_TRUE(std::isnan(twice[2 * at + 1]));
+            ASSERT_EQ(out[at], sum * c[static_cast<size_t>(j)] + d[at]);
+          }
+      }
+}
+
 TEST_P(LoopsTest, StridedOutputAndNegativeStride) {
   for (ElementType type : {ElementType::I8, ElementType::I16, ElementType::I32, ElementType::I64}) {
     KernelSpecT spec = elementwise({type}, {}, type);

@@ -82,6 +82,25 @@ TEST(Instantiate, OneSequenceAndOneRowUseTheKernelOfMany) {
   }
 }
 
+/// y[D,S,B] = x[B,S,D] + bias[D]: the loop along which x is contiguous comes before the innermost.
+TEST(Instantiate, TheLoopOfATransposeComesBeforeTheInnermost) {
+  AddBias add;
+  uint32_t BS = add.p.mul(add.B, add.S);
+  add.step->iteration = {add.D, add.S, add.B};
+  add.step->inputs[0] = add.p.access(add.x, {add.one, add.D, add.SD});
+  add.step->inputs[1] = add.p.access(add.bias, {add.one, add.zero, add.zero});
+  add.step->outputs[0] = add.p.access(add.y, {BS, add.B, add.one});
+  auto made = add.at(3, 5);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{5, 8, 3, 8, 1, 40, 0, 1, 0, 3, 15, 1}));
+  EXPECT_EQ((*made)->steps[0].tiles, 40);
+  // What may fail keeps its order: it tells which element.
+  add.step->program[0] = instr(Opcode::Div, ElementType::I32, 0, 1);
+  made = add.at(3, 5);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{8, 5, 3, 1, 8, 40, 1, 0, 0, 15, 3, 1}));
+}
+
 TEST(Instantiate, LoopsThatAlwaysHaveOneTurnAreDropped) {
   AddBias add;
   // [1, S, D] and [1, 1, D]: the first loop is no dim.

@@ -49,6 +49,11 @@ public:
   llvm::Value *room(unsigned W);
 
   data::ElementType type() const { return spec.type; }
+  bool isIndexed() const { return spec.kind == data::AccessKind::Indexed; }
+  /// Of a loop of the nest, in elements.
+  llvm::Value *stride(unsigned loop) { return e.integer(firstStride + loop); }
+  /// Element i of a row of a direct operand.
+  llvm::Value *pointerAt(const Row &row, llvm::Value *i) { return lanePointer(row, i); }
   /// Whether some index operand changes along the vector loop.
   bool hasMovingIndex() const;
 
