@@ -215,7 +215,10 @@ Status Executable::State::run(const ReadySpecialization &ready, std::span<const 
   for (size_t i = 0; i != count; ++i)
     if (!seen[i])
       return invalid("input '" + signature().inputs[i]->name + "' is missing");
-  Status status = execute(ready, signature(), cache->engine->arenas(), arguments);
+  arguments.profile = options.profile;
+  if (options.profile)
+    options.profile->clear();
+  Status status = execute(ready, signature(), cache->engine->arenas(), cache->engine->pool(), arguments);
   if (options.report)
     options.report->runMs = msSince(start);
   return status;

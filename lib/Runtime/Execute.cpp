@@ -2,38 +2,18 @@
 #include "Execute.h"
 
 #include "CheckedMath.h"
+#include "Crew.h"
+#include "FloatEnvironment.h"
+#include "Split.h"
 #include "rlx/Runtime/Tensor.h"
 
-#include <cassert>
+#include <chrono>
 #include <cstring>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 using namespace rlx;
 using data::BufferKind;
 
 namespace {
-/// Floating point as kernels expect it: denormals kept, round to nearest, nothing
-/// trapping. The caller's settings come back at the end.
-class FloatEnvironment {
-#if defined(__x86_64__)
-public:
-  FloatEnvironment() : saved(_mm_getcsr()) { _mm_setcsr(0x1F80); }
-  ~FloatEnvironment() { _mm_setcsr(saved); }
-
-private:
-  unsigned saved;
-#elif defined(__aarch64__)
-public:
-  FloatEnvironment() : saved(__builtin_aarch64_get_fpcr()) { __builtin_aarch64_set_fpcr(0); }
-  ~FloatEnvironment() { __builtin_aarch64_set_fpcr(saved); }
-
-private:
-  unsigned saved;
-#endif
-};
-
 /// "[1,2]" for a row-major position; the number itself where it is none.
 std::string placeString(int64_t element, std::span<const int64_t> extents) {
   std::vector<int64_t> place(extents.size());
@@ -70,6 +50,82 @@ bool isNeeded(const std::vector<uint8_t> &needed, const std::vector<uint8_t> &as
       return true;
   return false;
 }
+
+/// The kernels of a run, called with the places of its buffers.
+class Kernels final : public TileRunner {
+public:
+  /// `base`: one per buffer. `scratch`: `scratchBytes` for each worker.
+  Kernels(const ReadySpecialization &ready, std::span<std::byte *const> base, std::byte *scratch, size_t scratchBytes,
+          unsigned workers)
+      : ready(ready), base(base), workers(workers) {
+    for (unsigned i = 0; i != workers; ++i)
+      this->workers[i].scratch = scratch + i * scratchBytes;
+  }
+
+  const StepInstance &step(size_t number) const override { return ready.plan->steps[number]; }
+
+  void run(size_t number, int64_t begin, int64_t end, unsigned worker, ErrorWord &error) override {
+    const StepInstance &call = step(number);
+    Worker &own = workers[worker];
+    if (own.number != number) {
+      own.number = number;
+      own.pointers.clear();
+      for (const PointerSource &pointer : call.pointers)
+        own.pointers.push_back(pointer.kind == PointerSource::Kind::Buffer ? base[pointer.buffer] + pointer.byteOffset
+                               : pointer.kind == PointerSource::Kind::Scratch ? own.scratch
+                                                                              : nullptr);
+    }
+    ready.kernels[call.kernel].function(own.pointers.data(), call.integers.data(), begin, end, &error);
+  }
+
+private:
+  struct alignas(64) Worker {
+    std::byte *scratch = nullptr;
+    size_t number = SIZE_MAX; ///< of the step that `pointers` are for
+    std::vector<void *> pointers;
+  };
+  const ReadySpecialization &ready;
+  std::span<std::byte *const> base;
+  std::vector<Worker> workers;
+};
+
+/// Calls the kernels of the steps that are needed for `asked`, in order.
+Status runSteps(const ReadySpecialization &ready, const std::vector<uint8_t> &asked, Kernels &kernels, Crew *crew,
+                std::vector<StepTime> *profile) {
+  FloatEnvironment environment;
+  const Specialization &made = *ready.plan;
+  for (size_t number = 0; number != made.steps.size(); ++number) {
+    const StepInstance &call = made.steps[number];
+    const data::StepT &step = *made.plan->steps[call.step];
+    if (!isNeeded(step.needed, asked))
+      continue;
+    std::chrono::steady_clock::time_point start;
+    if (profile)
+      start = std::chrono::steady_clock::now();
+    ErrorWord error;
+    unsigned threads = 1;
+    if (crew && call.unitTiles != call.tiles) {
+      threads = crew->share(number, error);
+      // Which error of several comes first must not depend on who ran what: the
+      // step once more, in order. It reads nothing that it has written.
+      if (error.kind != ErrorKind::None) {
+        ErrorWord first;
+        kernels.run(number, 0, call.tiles, 0, first);
+        if (first.kind != ErrorKind::None)
+          error = first;
+      }
+    } else {
+      kernels.run(number, 0, call.tiles, 0, error);
+    }
+    if (error.kind != ErrorKind::None)
+      return describe(error, step.node, call.extents);
+    if (profile) {
+      std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
+      profile->push_back({step.node, step.family, call.extents, ms.count(), threads});
+    }
+  }
+  return Status::ok();
+}
 } // namespace
 
 WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
@@ -81,7 +137,7 @@ WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
 }
 
 Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
-                    const RunArguments &arguments) {
+                    ThreadPool &pool, const RunArguments &arguments) {
   const Specialization &made = *ready.plan;
   const data::PlanTemplateT &plan = *made.plan;
   std::vector<uint8_t> asked((arguments.outputs.size() + 7) / 8);
@@ -106,12 +162,12 @@ Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignature
     return plan.outputs[index]->buffer == buffer ? arguments.outputs[index] : nullptr;
   };
 
-  // One block: the arena, spare outputs, scratch.
+  // One block: the arena, spare outputs, scratch for each thread.
   size_t total = static_cast<size_t>(made.arenaBytes);
   std::vector<size_t> spare(plan.buffers.size());
-  auto reserve = [&](int64_t bytes) -> std::optional<size_t> {
+  auto reserve = [&](size_t bytes) -> std::optional<size_t> {
     std::optional<size_t> at = alignUp(total, kBufferAlignment);
-    if (!at || __builtin_add_overflow(*at, static_cast<size_t>(bytes), &total))
+    if (!at || __builtin_add_overflow(*at, bytes, &total))
       return std::nullopt;
     return at;
   };
@@ -120,12 +176,15 @@ Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignature
     const data::BufferT &buffer = *plan.buffers[i];
     if (buffer.kind != BufferKind::Output || !touched[i] || place(i))
       continue;
-    std::optional<size_t> at = reserve(made.buffers[i].bytes);
+    std::optional<size_t> at = reserve(static_cast<size_t>(made.buffers[i].bytes));
     if (!at)
       return tooLarge;
     spare[i] = *at;
   }
-  std::optional<size_t> scratch = reserve(made.scratchBytes);
+  unsigned workers = crewSize(made, pool);
+  std::optional<size_t> scratchBytes = alignUp(static_cast<size_t>(made.scratchBytes), kBufferAlignment), scratch;
+  if (size_t bytes; scratchBytes && !__builtin_mul_overflow(*scratchBytes, workers, &bytes))
+    scratch = reserve(bytes);
   if (!scratch)
     return tooLarge;
   Result<ArenaPool::Block> block = arenas.borrow(total);
@@ -175,24 +234,13 @@ Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignature
     }
   }
 
-  {
-    FloatEnvironment environment;
-    std::vector<void *> pointers;
-    for (const StepInstance &call : made.steps) {
-      const data::StepT &step = *plan.steps[call.step];
-      if (!isNeeded(step.needed, asked))
-        continue;
-      pointers.clear();
-      for (const PointerSource &pointer : call.pointers)
-        pointers.push_back(pointer.kind == PointerSource::Kind::Buffer    ? base[pointer.buffer] + pointer.byteOffset
-                           : pointer.kind == PointerSource::Kind::Scratch ? memory + *scratch
-                                                                          : nullptr);
-      ErrorWord error;
-      ready.kernels[call.kernel].function(pointers.data(), call.integers.data(), 0, call.tiles, &error);
-      if (error.kind != ErrorKind::None)
-        return describe(error, step.node, call.extents);
-    }
-  }
+  Kernels kernels(ready, base, memory + *scratch, *scratchBytes, workers);
+  std::shared_ptr<Crew> crew = workers > 1 ? Crew::gather(pool, workers, kernels) : nullptr;
+  Status status = runSteps(ready, asked, kernels, crew.get(), arguments.profile);
+  if (crew)
+    crew->end();
+  if (!status)
+    return status;
 
   for (size_t i = 0; i != plan.outputs.size(); ++i) {
     uint32_t buffer = plan.outputs[i]->buffer;

@@ -31,12 +31,14 @@ struct RunArguments {
   uint64_t seed = 0, step = 0;
   /// One per output: where its bytes go, or null where it is not asked for.
   std::vector<void *> outputs;
+  std::vector<StepTime> *profile = nullptr; ///< one is added for each step that ran
 };
 
-/// Runs the steps that the outputs asked for need. Errors: RunFailed, naming the
-/// node; no memory; a param that does not fit the plan.
+/// Runs the steps that the outputs asked for need, with help from `pool`. Errors,
+/// the same with any number of threads: RunFailed, naming the node; no memory; a
+/// param that does not fit the plan.
 Status execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
-               const RunArguments &arguments);
+               ThreadPool &pool, const RunArguments &arguments);
 
 /// The weight layout that a buffer of a plan asks for.
 WeightLayout layoutOf(const data::BufferT &buffer);

@@ -6,6 +6,7 @@
 #include "ArenaLayout.h"
 #include "CheckedMath.h"
 #include "Select.h"
+#include "Split.h"
 #include "rlx/Data/Serialize.h"
 #include "rlx/Runtime/Tensor.h"
 
@@ -345,6 +346,7 @@ Result<std::shared_ptr<const Specialization>> rlx::instantiate(std::shared_ptr<c
       return selected.takeError();
     if (!*selected)
       continue;
+    splitStep(spec, call);
     spec.target = target;
     spec.revision = kEmitterRevision;
     auto [entry, isNew] = known.try_emplace(serializeSpec(spec), static_cast<uint32_t>(made->kernels.size()));
@@ -422,6 +424,8 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
     out.list(step.needed);
     out.number(call.kernel);
     out.number(static_cast<uint64_t>(call.tiles));
+    out.number(static_cast<uint64_t>(call.unitTiles));
+    out.number(call.helpers);
     out.number(call.pointers.size());
     for (const PointerSource &pointer : call.pointers) {
       out.number(static_cast<uint64_t>(pointer.kind));

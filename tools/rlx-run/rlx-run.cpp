@@ -39,9 +39,9 @@ struct Flags {
   int64_t randomMax = 2;
   Tolerance tolerance;
   int64_t repeat = 1;
-  int threads = 1;
+  int threads = 0;
   std::optional<uint64_t> seed;
-  bool json = false, stats = false, explain = false, list = false;
+  bool json = false, stats = false, explain = false, list = false, profile = false;
 };
 
 void declareFlags(CLI::App &app, Flags &flags) {
@@ -97,9 +97,12 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1000000)));
-  app.add_option("--threads", flags.threads, "Threads of a run (only 1 so far)")->type_name("N")->capture_default_str();
+  app.add_option("--threads", flags.threads, "Threads of a run and of compiling; 0: one per core that there is")
+      ->type_name("N")
+      ->capture_default_str();
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   app.add_flag("--stats", flags.stats, "Print what was compiled, instantiated and hit, by binding");
+  app.add_flag("--profile", flags.profile, "Print where the time of the runs goes, by step");
   app.add_flag("--explain", flags.explain, "Say after each run that missed why it missed");
   app.add_option("--dump-dir", flags.dumpFolder, "Write the IR after each stage into this folder")
       ->type_name("DIR")
@@ -121,6 +124,7 @@ struct Run {
   RunReport first;
   BindingInfo made; ///< of the specialization, when `first` missed
   std::vector<double> runMs;
+  std::vector<StepTime> steps; ///< --profile: medians over the runs but the first, slowest first
   std::vector<Tensor> outputs;
   std::vector<Comparison> comparisons;
   std::string explanation;
@@ -223,6 +227,15 @@ Json runJson(const Run &run, const data::ModelSignatureT &signature) {
   json["run_ms"] = run.runMs;
   if (!run.explanation.empty())
     json["explanation"] = run.explanation;
+  if (!run.steps.empty()) {
+    json["profile"] = Json::array();
+    for (const StepTime &step : run.steps)
+      json["profile"].push_back({{"node", step.node},
+                                 {"family", data::EnumNameFamily(step.family)},
+                                 {"extents", step.extents},
+                                 {"ms", step.ms},
+                                 {"threads", step.threads}});
+  }
   json["outputs"] = Json::array();
   for (size_t i = 0; i < run.outputs.size(); ++i) {
     Json output{{"name", signature.outputs[i]->name},
@@ -243,7 +256,8 @@ Json runJson(const Run &run, const data::ModelSignatureT &signature) {
 
 Json statsJson(const Executable &executable) {
   Statistics all = executable.stats();
-  Json json{{"hits", all.hits},
+  Json json{{"threads", executable.engine()->threads()},
+            {"hits", all.hits},
             {"misses", all.misses},
             {"evictions", all.evictions},
             {"failures", all.failures},
@@ -293,10 +307,22 @@ void printStats(const Executable &executable) {
   for (const BindingInfo &info : bindings)
     for (const std::string &guard : info.guardsFailed)
       fmt::print("guard failed for {}: {}\n", bindingText(info.binding), guard);
-  fmt::print("hits {}, misses {}, evictions {}, failures {}; templates made {}, reused {}; kernels compiled {}, "
-             "reused {}; code {} bytes\n",
-             all.hits, all.misses, all.evictions, all.failures, all.templatesMade, all.templatesReused,
-             all.kernelsCompiled, all.kernelsReused, all.codeBytes);
+  fmt::print(
+      "threads {}; hits {}, misses {}, evictions {}, failures {}; templates made {}, reused {}; kernels compiled {}, "
+      "reused {}; code {} bytes\n",
+      executable.engine()->threads(), all.hits, all.misses, all.evictions, all.failures, all.templatesMade,
+      all.templatesReused, all.kernelsCompiled, all.kernelsReused, all.codeBytes);
+}
+
+void printProfile(const Run &run) {
+  double sum = 0;
+  for (const StepTime &step : run.steps)
+    sum += step.ms;
+  Table table({"ms", "share", "threads", "family", "extents", "node"});
+  for (const StepTime &step : run.steps)
+    table.add({fmt::format("{:.4f}", step.ms), fmt::format("{:.1f}%", sum > 0 ? 100 * step.ms / sum : 0),
+               fmt::to_string(step.threads), data::EnumNameFamily(step.family), shapeString(step.extents), step.node});
+  fmt::print("{}{} steps, {:.4f} ms\n", table.text(), run.steps.size(), sum);
 }
 
 void printRun(const Run &run, const data::ModelSignatureT &signature) {
@@ -328,6 +354,8 @@ void printRun(const Run &run, const data::ModelSignatureT &signature) {
                  run.comparisons[i].largest);
     fmt::print("\n");
   }
+  if (!run.steps.empty())
+    printProfile(run);
 }
 
 //===----------------------------------------------------------------------===//
@@ -432,14 +460,34 @@ std::string folderOf(const std::string &folder, size_t index, size_t runs) {
   return runs == 1 ? folder : fmt::format("{}/{}", folder, index);
 }
 
+/// Medians by step, slowest first. Every run has the same steps; the first is left out where there are more, because
+/// it meets cold memory.
+std::vector<StepTime> summarize(const std::vector<std::vector<StepTime>> &profiles) {
+  std::vector<StepTime> steps = profiles.back();
+  std::span measured = std::span(profiles).subspan(profiles.size() > 1 ? 1 : 0);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    std::vector<double> ms;
+    for (const std::vector<StepTime> &profile : measured) {
+      ms.push_back(profile[i].ms);
+      steps[i].threads = std::max(steps[i].threads, profile[i].threads);
+    }
+    steps[i].ms = median(std::move(ms));
+  }
+  std::ranges::sort(steps, std::greater(), &StepTime::ms);
+  return steps;
+}
+
 Result<Run> runDataSet(const Flags &flags, Executable &executable, const DataSet &set, const Binding &binding) {
   Run run;
   std::vector<NamedTensor> inputs = set.view();
+  std::vector<std::vector<StepTime>> profiles;
   for (int64_t i = 0; i < flags.repeat; ++i) {
     RunReport report;
     RunOptions options;
     options.binding = binding;
     options.report = &report;
+    if (flags.profile)
+      options.profile = &profiles.emplace_back();
     Result<std::vector<Tensor>> outputs = executable.run(inputs, options);
     if (!outputs)
       return outputs.takeError();
@@ -457,12 +505,17 @@ Result<Run> runDataSet(const Flags &flags, Executable &executable, const DataSet
       if (std::optional<MissReport> miss = executable.explain())
         run.explanation = miss->text();
   }
+  if (flags.profile)
+    run.steps = summarize(profiles);
   return run;
 }
 
 int runModel(const CLI::App &app, const Flags &flags) {
-  if (flags.threads != 1)
-    return fail(app, fmt::format("--threads {}: only 1 thread is supported so far", flags.threads));
+  EngineOptions engineOptions;
+  engineOptions.threads = flags.threads;
+  Result<std::shared_ptr<Engine>> engine = Engine::create(std::move(engineOptions));
+  if (!engine)
+    return fail(app, fmt::format("--threads {}: {}", flags.threads, engine.error().message));
   if (!flags.dumpFolder.empty()) {
     std::error_code failure;
     if (!std::filesystem::exists(flags.model, failure))
@@ -490,9 +543,6 @@ int runModel(const CLI::App &app, const Flags &flags) {
     return 0;
   }
 
-  Result<std::shared_ptr<Engine>> engine = Engine::create();
-  if (!engine)
-    return fail(app, engine.error());
   ExecutableOptions options;
   if (flags.seed)
     options.rng.seed = *flags.seed;
@@ -543,7 +593,8 @@ int runModel(const CLI::App &app, const Flags &flags) {
         return fail(app, status.error());
 
   if (flags.json) {
-    Json document{{"model", flags.model}, {"load_ms", loadMs}, {"warnings", loaded->warnings}};
+    Json document{
+        {"model", flags.model}, {"threads", (*engine)->threads()}, {"load_ms", loadMs}, {"warnings", loaded->warnings}};
     document["runs"] = Json::array();
     for (const Run &run : runs)
       document["runs"].push_back(runJson(run, model.signature()));

@@ -90,7 +90,7 @@ template <int Inputs, typename T, typename Body> KernelFn loopsOf(int rank) {
   return nullptr;
 }
 
-/// f32 products without an epilogue.
+/// f32 products without an epilogue. Strided b goes through scratch, as in kernels.
 template <int Bt, bool Packed>
 void matmul(void *const *pointers, const int64_t *integers, int64_t begin, int64_t end, ErrorWord *) {
   const int64_t *at = integers;
@@ -111,13 +111,19 @@ void matmul(void *const *pointers, const int64_t *integers, int64_t begin, int64
       outAt += rest % batch[i] * out[i];
       rest /= batch[i];
     }
+    int64_t columns = std::min(n, (panel + 1) * kPanel);
+    auto *scratch = static_cast<float *>(pointers[3]);
+    for (int64_t i = 0; !Packed && i < k; ++i)
+      for (int64_t column = panel * kPanel; column < columns; ++column)
+        scratch[i * kPanel + column % kPanel] =
+            static_cast<const float *>(pointers[1])[bAt + i * b[Bt] + column * b[Bt + 1]];
+    const float *packed = Packed ? static_cast<const float *>(pointers[1]) + panel * k * kPanel : scratch;
     for (int64_t row = 0; row < m; ++row)
-      for (int64_t column = panel * kPanel; column < std::min(n, (panel + 1) * kPanel); ++column) {
+      for (int64_t column = panel * kPanel; column < columns; ++column) {
         float sum = 0;
         for (int64_t i = 0; i < k; ++i) {
           float left = static_cast<const float *>(pointers[0])[aAt + row * a[Bt] + i * a[Bt + 1]];
-          float right = static_cast<const float *>(
-              pointers[1])[Packed ? (panel * k + i) * kPanel + column % kPanel : bAt + i * b[Bt] + column * b[Bt + 1]];
+          float right = packed[i * kPanel + column % kPanel];
           sum += left * right;
         }
         static_cast<float *>(pointers[2])[outAt + row * out[Bt] + column * out[Bt + 1]] = sum;

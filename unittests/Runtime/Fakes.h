@@ -151,7 +151,7 @@ public:
     ++specialized;
     return answer(binding);
   }
-  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs,
+  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs, ThreadPool &,
                                                          PhaseTimes &times) override {
     times.emplace_back("codegen", 1.0);
     std::vector<data::KernelImageT> images;
@@ -224,6 +224,45 @@ template <typename T> std::vector<T> valuesOf(const Tensor &tensor) {
       EXPECT_NE(result_.error().message.find(text), std::string::npos) << result_.error().message;                     \
     }                                                                                                                  \
   } while (false)
+
+/// A model over hand-made templates, and what runs it.
+struct Bench {
+  std::shared_ptr<FakeCompiler> compiler;
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<Executable> executable;
+
+  Bench(SignatureBuilder signature, FakeCompiler::Specialize specialize, size_t cacheEntries = 64,
+        std::shared_ptr<WeightTable> weights = nullptr, std::shared_ptr<Engine> shared = nullptr)
+      : compiler(std::make_shared<FakeCompiler>(std::move(specialize))),
+        engine(shared ? std::move(shared) : fakeEngine(cacheEntries)) {
+    auto made = Model::create(std::move(signature.signature), std::move(weights), compiler);
+    EXPECT_OK(made);
+    model = *made;
+    auto runs = Executable::create(engine, model);
+    EXPECT_OK(runs);
+    executable = *runs;
+  }
+};
+
+inline data::StepT &unary(PlanBuilder &p, std::string node, uint32_t size, uint32_t from, uint32_t to) {
+  uint32_t one = p.constant(1);
+  data::StepT &step = p.step(data::Family::Loops, std::move(node), {size});
+  step.inputs.push_back(p.access(from, {one}));
+  step.outputs.push_back(p.access(to, {one}));
+  step.results = {0};
+  return step;
+}
+
+inline data::StepT &binary(PlanBuilder &p, std::string node, data::Opcode op, uint32_t size, uint32_t a, uint32_t b,
+                           uint32_t to, bool splatB = false) {
+  uint32_t one = p.constant(1);
+  data::StepT &step = unary(p, std::move(node), size, a, to);
+  step.inputs.push_back(p.access(b, {splatB ? p.constant(0) : one}));
+  step.program.push_back(instr(op, p.plan->buffers[to]->type, 0, 1));
+  step.results = {2};
+  return step;
+}
 
 } // namespace rlx::fakes
 

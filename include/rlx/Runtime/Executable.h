@@ -37,6 +37,8 @@ struct RunOptions {
   std::optional<uint32_t> step;
   /// Filled in when not null.
   RunReport *report = nullptr;
+  /// Filled in when not null, with the steps that ran, in order.
+  std::vector<StepTime> *profile = nullptr;
 };
 
 /// A model made callable: finds the sizes of its named dims from the inputs of

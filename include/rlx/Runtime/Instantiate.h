@@ -33,6 +33,10 @@ struct StepInstance {
   uint32_t step = 0;   ///< of the template
   uint32_t kernel = 0; ///< of Specialization::kernels
   int64_t tiles = 0;   ///< 1 or more
+  /// Threads share the tiles in units of this many neighbours, the last may be
+  /// shorter. `tiles`: not worth sharing.
+  int64_t unitTiles = 0;
+  uint32_t helpers = 0; ///< threads worth waking for it, besides the run's own
   std::vector<PointerSource> pointers;
   std::vector<int64_t> integers; ///< as KernelABI.h lays them out
   /// Loop extents before dropping and merging, to name an element in messages.

@@ -72,6 +72,15 @@ struct MissReport {
   std::string text() const;
 };
 
+/// One step of one run.
+struct StepTime {
+  std::string node; ///< as in error messages
+  data::Family family = data::Family::Loops;
+  std::vector<int64_t> extents; ///< of its loops, as the plan has them
+  double ms = 0;
+  unsigned threads = 1; ///< that took part
+};
+
 /// Of one run.
 struct RunReport {
   Binding binding;

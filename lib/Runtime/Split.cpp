@@ -1,0 +1,156 @@
+//===- Split.cpp - how a step is shared between threads -------------------===//
+#include "Split.h"
+
+#include "rlx/Data/ElementType.h"
+#include "rlx/Data/KernelABI.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace rlx;
+using data::Family;
+using data::Opcode;
+
+namespace {
+/// Nanoseconds of one core of today, for what no kernel beats. Only the order of
+/// magnitude matters: a step is split when it surely takes longer than it costs to
+/// tell another thread.
+constexpr double kByte = 1.0 / 16;        // moved within the cache
+constexpr double kSimple = 1.0 / 8;       // an add, a compare, a conversion of a vector's element
+constexpr double kFunction = 0.8;         // exp and its like
+constexpr double kDivision = 2;           // of integers
+constexpr double kScattered = 1;          // an element that is not next to the one before
+constexpr double kMultiplyAdd = 1.0 / 50; // of f32
+
+/// The least work worth a thread's attention, worth handing over, and worth waking
+/// a thread for.
+constexpr double kUnitNs = 4000, kSharedNs = 10000, kHelperNs = 15000;
+/// Enough to keep threads equally busy to the end.
+constexpr int64_t kUnits = 256;
+
+double programNs(const std::vector<data::Instr> &program) {
+  double ns = 0;
+  for (const data::Instr &instr : program) {
+    bool integer = instr.type() != data::ElementType::F16 && instr.type() != data::ElementType::BF16 &&
+                   instr.type() != data::ElementType::F32 && instr.type() != data::ElementType::F64;
+    switch (instr.op()) {
+    case Opcode::Constant:
+      break;
+    case Opcode::Pow:
+    case Opcode::Exp:
+    case Opcode::Log:
+    case Opcode::Tanh:
+    case Opcode::Erf:
+    case Opcode::Sigmoid:
+    case Opcode::Sin:
+    case Opcode::Cos:
+    case Opcode::Gelu:
+    case Opcode::GeluTanh:
+    case Opcode::Philox:
+      ns += kFunction;
+      break;
+    case Opcode::Div:
+    case Opcode::Mod:
+    case Opcode::Rem:
+      ns += integer ? kDivision : kSimple;
+      break;
+    default:
+      ns += kSimple;
+    }
+  }
+  return ns;
+}
+
+double accessNs(const std::vector<std::unique_ptr<data::AccessSpecT>> &operands) {
+  double ns = 0;
+  for (const auto &operand : operands) {
+    if (operand->inner == data::InnerMode::Contiguous)
+      ns += kByte * static_cast<double>(elementBytes(operand->type));
+    else if (operand->inner == data::InnerMode::Strided && operand->kind != data::AccessKind::Iota)
+      ns += kScattered;
+    ns += kScattered * static_cast<double>(operand->index_inner.size());
+  }
+  return ns;
+}
+
+double elementNs(const data::KernelSpecT &spec) {
+  return programNs(spec.program) + accessNs(spec.inputs) + accessNs(spec.outputs);
+}
+
+double count(const int64_t *extents, size_t from, size_t to) {
+  double product = 1;
+  for (size_t i = from; i < to; ++i)
+    product *= static_cast<double>(extents[i]);
+  return product;
+}
+
+double multiplyAddNs(data::ElementType accumulator) {
+  bool isFloat = accumulator == data::ElementType::F32;
+  return kMultiplyAdd * (isFloat ? 1 : 2);
+}
+
+/// A tile that is not cut off at an end.
+double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
+  const int64_t *extents = call.integers.data();
+  size_t rank = spec.rank;
+  switch (spec.family) {
+  case Family::Loops: {
+    if (call.tiles == 1)
+      return 0;
+    double elements = rank == 1 ? static_cast<double>(kLoopsBlock) : static_cast<double>(extents[rank - 1]);
+    return elements * elementNs(spec);
+  }
+  case Family::Reduce: {
+    size_t kept = rank - spec.reduced;
+    double results = spec.reduce_inner ? 1 : static_cast<double>(extents[kept - 1]);
+    double elements = results * count(extents, kept, rank);
+    return elements * (programNs(spec.program) + accessNs(spec.inputs) + kSimple) +
+           results * (programNs(spec.epilogue) + accessNs(spec.outputs));
+  }
+  case Family::Rows: {
+    bool exponentials = spec.rows == data::RowsKind::Softmax || spec.rows == data::RowsKind::LogSoftmax;
+    return static_cast<double>(extents[rank]) * (elementNs(spec) + (exponentials ? kFunction : 4 * kSimple));
+  }
+  case Family::Scan:
+    return static_cast<double>(extents[rank]) * (elementNs(spec) + kScattered);
+  case Family::Matmul: {
+    size_t batch = spec.batch_rank;
+    auto rows = static_cast<double>(extents[batch]), k = static_cast<double>(extents[batch + 2]);
+    auto columns = static_cast<double>(std::min(extents[batch + 1], kPanel));
+    double panel = spec.b_layout == data::PackedLayout::Strided
+                       ? 4 * kSimple
+                       : kByte * static_cast<double>(elementBytes(spec.b_type));
+    return columns * (rows * (k * multiplyAddNs(spec.accumulator) + elementNs(spec)) + k * panel);
+  }
+  case Family::Attention: {
+    size_t batch = spec.batch_rank;
+    auto rows = static_cast<double>(std::min(extents[batch], kAttentionRows)),
+         keys = static_cast<double>(extents[batch + 1]);
+    double width = static_cast<double>(extents[batch + 2]) + static_cast<double>(extents[batch + 3]);
+    return rows * keys * (width * kMultiplyAdd + kFunction + elementNs(spec));
+  }
+  }
+  return 0;
+}
+} // namespace
+
+void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
+  call.unitTiles = call.tiles;
+  call.helpers = 0;
+  double tile = tileNs(spec, call), all = tile * static_cast<double>(call.tiles);
+  if (call.tiles == 1 || !(all >= kSharedNs))
+    return;
+  auto tiles = static_cast<double>(call.tiles);
+  double unit = std::ceil(std::max(kUnitNs / tile, tiles / kUnits));
+  // A product with few rows takes up to four panels at a time, one with strided b
+  // reads cache lines that reach into the next panel: neighbours stay together
+  // where that leaves enough to share.
+  constexpr double kGroup = 4, kEnough = 16;
+  if (spec.family == Family::Matmul && tiles / kGroup >= kEnough)
+    unit = std::ceil(unit / kGroup) * kGroup;
+  if (unit >= tiles)
+    return;
+  call.unitTiles = static_cast<int64_t>(unit);
+  double threads = std::min({all / kHelperNs, std::ceil(tiles / unit), static_cast<double>(kUnits)});
+  call.helpers = static_cast<uint32_t>(std::max(threads, 1.0)) - 1;
+}
