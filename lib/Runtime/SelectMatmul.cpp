@@ -9,7 +9,6 @@ using namespace rlx::select;
 
 namespace {
 constexpr size_t kMaxBatchLoops = 30; // with rows and columns: the ranks that kernels take
-constexpr int64_t kRowClasses = 6;    // 1..5 exact, 6 = six or more
 } // namespace
 
 Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call,
@@ -125,7 +124,9 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   int64_t aStride = reader.value(step.a_k_stride);
   spec.a_inner = aStride == 1 || k <= 1 ? data::InnerMode::Contiguous : data::InnerMode::Strided;
   spec.b_layout = step.b_packed ? data::PackedLayout::Panels16 : data::PackedLayout::Strided;
-  spec.row_class = static_cast<uint8_t>(std::min(rows, kRowClasses));
+  // Where sums are not f32 one kernel serves all.
+  bool few = rows <= kMatmulFewRows && step.accumulator == data::ElementType::F32;
+  spec.row_class = static_cast<uint8_t>(few ? kMatmulFewRows : kMatmulManyRows);
   spec.accumulator = step.accumulator;
   spec.program = step.program;
   spec.results = step.results;
@@ -145,7 +146,7 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   }
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
-  if (!checkedMul(k, kPanel * accumulatorBytes, scratch))
+  if (!checkedMul(k, kMatmulScratchPerK * accumulatorBytes, scratch))
     return reader.error(ErrorCode::OutOfRange, "its scratch memory overflows");
   scratchBytes = std::max(scratchBytes, scratch);
   call.tiles = product(std::span(nest.extents).first(row)) * ((columns - 1) / kPanel + 1);

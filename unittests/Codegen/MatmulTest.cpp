@@ -26,6 +26,10 @@ struct Problem {
   uint32_t seed = 1;
 };
 
+uint8_t rowClass(const Problem &p) {
+  return static_cast<uint8_t>(p.M <= kMatmulFewRows && p.sum == ElementType::F32 ? kMatmulFewRows : kMatmulManyRows);
+}
+
 /// What a kernel call needs, and the operands, in plain order.
 struct Prepared {
   data::KernelSpecT spec;
@@ -88,7 +92,7 @@ Prepared prepare(const Problem &p) {
   spec.accumulator = p.sum;
   spec.a_inner = p.aTransposed ? InnerMode::Strided : InnerMode::Contiguous;
   spec.b_layout = p.packed ? PackedLayout::Panels16 : PackedLayout::Strided;
-  spec.row_class = static_cast<uint8_t>(std::min<int64_t>(p.M, 6));
+  spec.row_class = rowClass(p);
   spec.program = p.program;
   spec.results = {p.result};
 
@@ -217,15 +221,19 @@ TEST(Matmul, case24) {
   EXPECT_EQ(r.out->get(1), 6);
 }
 
-TEST(Matmul, packedEveryRowClassAndTail) {
-  for (int64_t M = 1; M <= 14; ++M)
-    for (int64_t N : {1, 15, 16, 17, 33, 64, 83})
-      for (int64_t K : {0, 1, 7, 64})
+/// Every way in which rows split into tiles, and panels into groups.
+TEST(Matmul, packedEveryRowCountAndTail) {
+  for (int64_t M = 1; M <= 40; ++M)
+    for (int64_t N : {1, 17, 64, 83})
+      for (int64_t K : {0, 1, 7})
         check({.M = M, .N = N, .K = K, .packed = true}, kF32);
+  for (int64_t M : {1, 3, 5, 6, 7, 8, 13, 128})
+    for (int64_t N : {15, 16, 33, 48, 112})
+      check({.M = M, .N = N, .K = 64, .packed = true}, kF32);
 }
 
-TEST(Matmul, stridedEveryRowClassAndTail) {
-  for (int64_t M : {1, 2, 3, 5, 6, 7, 13})
+TEST(Matmul, stridedEveryRowCountAndTail) {
+  for (int64_t M : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 22})
     for (int64_t N : {1, 2, 15, 16, 17, 40})
       for (int64_t K : {0, 1, 9, 32})
         for (bool transposed : {false, true})
@@ -465,24 +473,25 @@ TEST(Matmul, nanAndInfinityStayInTheirRowsAndColumns) {
     }
 }
 
-/// CASES 60: a row alone and among others, in every row class, and whatever the
-/// range of tiles, has the same bits.
+/// CASES 60: a row alone and among others, however the rows split, and whatever
+/// the range of tiles, has the same bits.
 TEST(Matmul, aRowsBitsDependOnTheRowAlone) {
+  constexpr int64_t kMost = 40;
   for (bool packed : {true, false})
     for (ElementType b : {ElementType::F32, ElementType::I8})
       for (int64_t N : {16, 100}) {
         std::vector<std::vector<uint32_t>> alone;
-        for (int64_t M = 13; M >= 1; --M) {
+        for (int64_t M = kMost; M >= 1; --M) {
           Problem p{.M = M, .N = N, .K = 77, .b = b, .packed = packed};
-          // A of 13 rows is drawn first: the same rows and the same B each time.
+          // A of all rows is drawn first: the same rows and the same B each time.
           Problem whole = p;
-          whole.M = 13;
+          whole.M = kMost;
           Prepared r = prepare(whole);
           r.integers[0] = M;
-          r.spec.row_class = static_cast<uint8_t>(std::min<int64_t>(M, 6));
+          r.spec.row_class = rowClass(p);
           KernelFn kernel = kernelFor(r.spec);
           ASSERT_TRUE(kernel);
-          for (int64_t step : {r.tiles, int64_t(1), int64_t(2), int64_t(3)}) {
+          for (int64_t step : {r.tiles, int64_t(1), int64_t(2), int64_t(3), int64_t(5)}) {
             for (int64_t tile = 0; tile < r.tiles; tile += step)
               kernel(r.pointers.data(), r.integers.data(), tile, std::min(tile + step, r.tiles), nullptr);
             std::vector<std::vector<uint32_t>> rows(static_cast<size_t>(M));
@@ -490,13 +499,27 @@ TEST(Matmul, aRowsBitsDependOnTheRowAlone) {
               for (int64_t n = 0; n < N; ++n)
                 rows[static_cast<size_t>(m)].push_back(
                     std::bit_cast<uint32_t>(static_cast<float>(r.out->get(r.outAt(0, m, n)))));
-            if (M == 13 && step == r.tiles)
+            if (M == kMost && step == r.tiles)
               alone = rows;
             for (int64_t m = 0; m < M; ++m)
               ASSERT_EQ(rows[static_cast<size_t>(m)], alone[static_cast<size_t>(m)]) << "M " << M << " row " << m;
           }
         }
       }
+}
+
+/// Rows and tiles that were not asked for stay as they were.
+TEST(Matmul, aRangeWritesItsOwnPanelsOnly) {
+  for (int64_t M : {1, 2, 5, 7, 16}) {
+    Problem p{.M = M, .N = 150, .K = 5, .packed = true};
+    Prepared r = prepare(p);
+    KernelFn kernel = kernelFor(r.spec);
+    ASSERT_TRUE(kernel);
+    kernel(r.pointers.data(), r.integers.data(), 2, 8, nullptr);
+    for (int64_t m = 0; m < M; ++m)
+      for (int64_t n = 0; n < p.N; ++n)
+        ASSERT_EQ(r.out->untouched(r.outAt(0, m, n)), n < 32 || n >= 128) << "M " << M << " column " << n;
+  }
 }
 
 /// Row m of a batch of products has the bits of the same product alone.

@@ -87,6 +87,8 @@ struct ErrorWord {
 ///   scratch:  matmulScratchBytes(K, accumulator size), one per worker.
 ///   program:  value 0 = the sum (accumulator type), then epilogue inputs.
 ///   spec.inputs lists the epilogue inputs only; InnerMode speaks of n.
+///   row_class: kMatmulFewRows where 1 <= M <= kMatmulFewRows, else kMatmulManyRows (any M serves where the sums are
+///             not f32). A kernel may take neighbouring panels of its range at once: ranges of four are best.
 ///   order:    each sum takes k = 0, 1, ... in turn in one accumulator (fma).
 ///
 /// Attention         (Bt = batch_rank) softmax(program(q k^T)) v, a row of scores at a time
@@ -135,9 +137,15 @@ inline constexpr int64_t kAttentionGroup = 4;
 /// Keys whose rows of v an Attention kernel takes at a time.
 inline constexpr int64_t kAttentionKeys = 64;
 
-/// Bytes of scratch a worker of a Matmul step needs: one panel of B.
+/// Row classes of Matmul: at most so many rows, or more.
+inline constexpr int64_t kMatmulFewRows = 5, kMatmulManyRows = 6;
+
+/// Scratch elements that a worker of a Matmul step needs for each k: a panel of B and the rows of a tile of A.
+inline constexpr int64_t kMatmulScratchPerK = kPanel + 8;
+
+/// Bytes of scratch a worker of a Matmul step needs.
 inline constexpr int64_t matmulScratchBytes(int64_t k, int64_t accumulatorBytes) {
-  return k * kPanel * accumulatorBytes;
+  return k * kMatmulScratchPerK * accumulatorBytes;
 }
 
 /// Bytes of scratch a worker of an Attention step needs, all f32: k in panels of 16 keys, then rows of v, padded to 16

@@ -1,12 +1,17 @@
 //===- Matmul.cpp - products of matrices, with an epilogue ----------------===//
 //
-// A tile is a panel of 16 columns. The micro-kernel keeps a few rows of it in
-// registers while k runs, leaves the sums in a small tile on the stack, and one
-// loop over that tile's rows applies the epilogue: it exists once, whatever the
-// number of rows. Six or more rows are taken six at a time, the last six again
-// where they do not divide: no output is an input, so that storing twice is
-// harmless. Each sum takes k = 0, 1, ... in turn in one accumulator, in every
-// variant: a row's bits do not depend on how many rows there are.
+// A tile of the step is a panel of 16 columns. Its rows are split, by number,
+// into tiles whose sizes differ by one at most, so that none is computed twice:
+// a micro-kernel for each size keeps a tile's sums in registers while k runs and
+// leaves them in a small tile on the stack, and one loop over that tile's rows
+// applies the epilogue: it exists once, whatever the number of rows. Each sum
+// takes k = 0, 1, ... in turn in one accumulator, in every variant: a row's bits
+// do not depend on how many rows there are.
+//
+// Weights seldom come from a near cache. While the rows of one panel are taken,
+// the next panel is asked for, a share of it by each tile; the few rows that
+// need less than memory gives take several panels at once, which are as many
+// streams.
 //
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/ElementProgram.h"
@@ -49,9 +54,11 @@ private:
 
   void arguments();
   void packPanel(Value *panelColumn, Value *columns);
-  void rowTiles(ArrayRef<Value *> panels, Value *firstPanel);
-  void microKernel(ArrayRef<Value *> panels, Value *firstRow, unsigned rows);
-  void epilogue(Value *firstRow, unsigned rows, Value *firstPanel, Value *panelCount);
+  void chooseTiles();
+  void rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value *panelCount);
+  void rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows);
+  void microKernel(ArrayRef<Value *> panels, Value *tile, Value *firstRow, unsigned rows);
+  void epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount);
 
   Value *operandOffset(const Operand &operand, Value *row, Value *column);
   Value *loadOperand(const Operand &operand, Value *row, Value *column, Value *count, Value *full, Value *mask);
@@ -78,6 +85,12 @@ private:
   unsigned batchRank;
   unsigned outLanes = kColumns;
 
+  bool packed = false;                   ///< B is
+  unsigned fewestRows = 1, mostRows = 1; ///< of a row tile
+  SmallVector<unsigned, 8> panelsOfRows; ///< panels at once, of a tile of fewestRows + i rows
+  Value *tileCount = nullptr, *tileRows = nullptr, *longerTiles = nullptr; ///< the first ones have one row more
+  Value *panelsAtOnce = nullptr;
+  Value *ahead = nullptr; ///< where the panels lie that come next
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
@@ -187,55 +200,131 @@ void MatmulBuilder::packPanel(Value *panelColumn, Value *columns) {
       });
 }
 
-/// All rows of the panels given, which lie side by side.
-void MatmulBuilder::rowTiles(ArrayRef<Value *> panels, Value *firstPanel) {
-  Value *panelCount = e.i64(static_cast<int64_t>(panels.size()));
-  auto tile = [&](Value *firstRow, unsigned rows) {
-    microKernel(panels, firstRow, rows);
-    epilogue(firstRow, rows, firstPanel, panelCount);
-  };
+/// How rows are split, and how many panels are taken at once.
+void MatmulBuilder::chooseTiles() {
   if (wide || !isFloatType(sumType)) {
     // Plain: these are not what models spend their time in.
-    e.forLoop(e.i64(0), M, e.i64(1), [&](Value *row) { tile(row, 1); });
-  } else if (spec.row_class < 6) {
-    tile(e.i64(0), spec.row_class);
-  } else {
-    Value *last = b.CreateSub(M, e.i64(6));
-    e.forLoop(e.i64(0), M, e.i64(6), [&](Value *row) { tile(b.CreateBinaryIntrinsic(Intrinsic::smin, row, last), 6); });
+    panelsOfRows = {1};
+    tileCount = M;
+    tileRows = e.i64(1);
+    longerTiles = e.i64(0);
+    panelsAtOnce = e.i64(1);
+    return;
   }
+  // Sums and a vector of B and of A must fit into the registers: 32 of 16 floats, or 16 of 8.
+  bool many = spec.row_class == kMatmulManyRows;
+  if (many) {
+    mostRows = e.hasAVX512 ? 7 : 6;
+    fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
+    panelsOfRows.assign(mostRows - fewestRows + 1, 1);
+    tileCount = b.CreateUDiv(b.CreateAdd(M, e.i64(mostRows - 1)), e.i64(mostRows));
+  } else {
+    mostRows = kMatmulFewRows;
+    for (unsigned rows = 1; rows <= mostRows; ++rows)
+      panelsOfRows.push_back(!packed ? 1 : e.hasAVX512 ? 4 : std::max(4u >> (rows - 1), 1u));
+    tileCount = e.i64(1);
+  }
+  tileRows = b.CreateUDiv(M, tileCount);
+  longerTiles = b.CreateSub(M, b.CreateMul(tileRows, tileCount));
+  panelsAtOnce = e.i64(panelsOfRows.front());
+  for (auto [i, panels] : enumerate(panelsOfRows))
+    if (panels != panelsOfRows.front())
+      panelsAtOnce =
+          b.CreateSelect(b.CreateICmpEQ(M, e.i64(static_cast<int64_t>(fewestRows + i))), e.i64(panels), panelsAtOnce);
 }
 
-/// Sums of `rows` rows and the panels' columns into the stack tile.
-void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *firstRow, unsigned rows) {
-  unsigned count = parts();
-  Values rowPointers;
-  Value *row = e.elementPointer(aBatch, spec.a_type, b.CreateMul(firstRow, aRowStride));
-  for (unsigned r = 0; r < rows; ++r) {
-    rowPointers.push_back(row);
-    row = e.elementPointer(row, spec.a_type, aRowStride);
+/// All rows of the panels given, which lie side by side.
+void MatmulBuilder::rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value *panelCount) {
+  auto tile = [&](Value *index, Value *firstRow) {
+    Value *rows = b.CreateAdd(tileRows, b.CreateZExt(b.CreateICmpSLT(index, longerTiles), b.getInt64Ty()));
+    rowTile(panels, index, firstRow, rows);
+    epilogue(firstRow, rows, firstPanel, panelCount);
+    return Values{b.CreateAdd(firstRow, rows)};
+  };
+  if (isa<Constant>(tileCount))
+    tile(e.i64(0), e.i64(0));
+  else
+    e.forLoop(e.i64(0), tileCount, e.i64(1), {e.i64(0)},
+              [&](Value *index, ArrayRef<Value *> firstRow) { return tile(index, firstRow[0]); });
+}
+
+/// Sums of a tile of `rows` rows: the micro-kernel of that size.
+void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows) {
+  if (fewestRows == mostRows)
+    return microKernel(panels.take_front(panelsOfRows[0]), index, firstRow, fewestRows);
+  BasicBlock *from = b.GetInsertBlock();
+  BasicBlock *done = BasicBlock::Create(b.getContext(), "rows.done", e.function);
+  SmallVector<BasicBlock *, 8> blocks;
+  for (unsigned count = fewestRows; count <= mostRows; ++count) {
+    blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
+    b.SetInsertPoint(blocks.back());
+    microKernel(panels.take_front(panelsOfRows[count - fewestRows]), index, firstRow, count);
+    b.CreateBr(done);
   }
-  Values sums(rows * panels.size() * count, Constant::getNullValue(e.lanes(sumType, V)));
-  sums.push_back(e.i64(0)); // where k is in a row of A
-  sums = e.forLoop(e.i64(0), K, e.i64(1), sums, [&](Value *k, ArrayRef<Value *> now) {
+  done->moveAfter(b.GetInsertBlock());
+  b.SetInsertPoint(from);
+  SwitchInst *choice = b.CreateSwitch(rows, blocks.back(), mostRows - fewestRows);
+  for (unsigned count = fewestRows; count < mostRows; ++count)
+    choice->addCase(e.i64(count), blocks[count - fewestRows]);
+  b.SetInsertPoint(done);
+}
+
+/// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
+void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, Value *firstRow, unsigned rows) {
+  unsigned count = parts();
+  // What moves along k is carried from turn to turn: the code generator's own search for that takes longer. The loop's
+  // variable is where k lies in a panel, in bytes before its end. Every third row of A has a pointer of its own, and
+  // the two after it are one and two strides on: a pointer for each would not fit into the registers.
+  Values carried(rows * panels.size() * count, Constant::getNullValue(e.lanes(sumType, V)));
+  size_t sums = carried.size();
+  for (unsigned r = 0; r < rows; r += 3) {
+    Value *row = b.CreateMul(b.CreateAdd(firstRow, e.i64(r)), aRowStride);
+    carried.push_back(e.elementPointer(aBatch, spec.a_type, row));
+  }
+  // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help.
+  int64_t panelStep = kColumns * elementBytes(panelType);
+  int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
+  Value *askStep = nullptr;
+  if (ahead && bytes <= 128) {
+    askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
+    carried.push_back(b.CreateGEP(b.getInt8Ty(), ahead, b.CreateMul(b.CreateMul(tile, K), askStep)));
+  }
+  Value *panelBytes = b.CreateMul(K, e.i64(panelStep));
+  Values panelEnds;
+  for (Value *panel : panels)
+    panelEnds.push_back(b.CreateGEP(b.getInt8Ty(), panel, panelBytes));
+  auto turn = [&](Value *at, ArrayRef<Value *> now) {
     Values columns, next;
-    Value *offset = b.CreateMul(k, e.i64(kColumns));
-    for (Value *panel : panels)
+    if (askStep)
+      for (int64_t line = 0; line < bytes; line += 64) {
+        Value *pointer = b.CreateGEP(b.getInt8Ty(), now.back(), e.i64(line));
+        // To be read, into the second level, as data.
+        b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+      }
+    for (Value *panelEnd : panelEnds)
       for (unsigned part = 0; part < count; ++part) {
-        Value *at = e.elementPointer(panel, panelType, b.CreateAdd(offset, e.i64(part * V)));
-        columns.push_back(widen(e.load(at, panelType, V), panelType, V));
+        Value *from = e.elementPointer(b.CreateGEP(b.getInt8Ty(), panelEnd, at), panelType, e.i64(part * V));
+        columns.push_back(widen(e.load(from, panelType, V), panelType, V));
       }
     for (unsigned r = 0; r < rows; ++r) {
-      Value *element = e.load(e.elementPointer(rowPointers[r], spec.a_type, now.back()), spec.a_type, 1);
+      Value *row = now[sums + r / 3];
+      if (r % 3)
+        row = e.elementPointer(row, spec.a_type, b.CreateMul(aRowStride, e.i64(r % 3)));
+      Value *element = e.load(row, spec.a_type, 1);
       Value *lanes = e.splat(widen(element, spec.a_type, 1), V);
       for (size_t c = 0; c < columns.size(); ++c)
         next.push_back(multiplyAdd(lanes, columns[c], now[r * columns.size() + c]));
     }
-    next.push_back(b.CreateAdd(now.back(), aKStride));
+    for (unsigned r = 0; r < rows; r += 3)
+      next.push_back(e.elementPointer(now[sums + r / 3], spec.a_type, aKStride));
+    if (askStep)
+      next.push_back(b.CreateGEP(b.getInt8Ty(), now.back(), askStep));
     return next;
-  });
+  };
+  carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), e.i64(panelStep), carried, turn);
   // The tile is [row][panel][16].
-  for (size_t i = 0; i + 1 < sums.size(); ++i)
-    e.store(e.elementPointer(sumRoom, sumType, e.i64(static_cast<int64_t>(i * V))), sumType, sums[i], V);
+  for (size_t i = 0; i < sums; ++i)
+    e.store(e.elementPointer(sumRoom, sumType, e.i64(static_cast<int64_t>(i * V))), sumType, carried[i], V);
 }
 
 Value *MatmulBuilder::operandOffset(const Operand &operand, Value *row, Value *column) {
@@ -317,11 +406,12 @@ void MatmulBuilder::storeOutput(const Operand &operand, Value *row, Value *colum
 }
 
 /// Takes the stack tile through the epilogue to the outputs.
-void MatmulBuilder::epilogue(Value *firstRow, unsigned rows, Value *firstPanel, Value *panelCount) {
+void MatmulBuilder::epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount) {
   unsigned lanes = outLanes;
   Value *firstColumn = b.CreateMul(firstPanel, e.i64(kColumns));
-  Value *width = b.CreateMul(panelCount, e.i64(kColumns));
-  Value *columnEnd = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(firstColumn, width), N);
+  Value *width = b.CreateMul(panelsAtOnce, e.i64(kColumns));
+  Value *columnEnd =
+      b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateMul(b.CreateAdd(firstPanel, panelCount), e.i64(kColumns)), N);
   auto row = [&](Value *r) {
     Value *sums = e.elementPointer(sumRoom, sumType, b.CreateMul(r, width));
     Value *m = b.CreateAdd(firstRow, r);
@@ -343,9 +433,7 @@ void MatmulBuilder::epilogue(Value *firstRow, unsigned rows, Value *firstPanel, 
       }
     });
   };
-  if (rows == 1)
-    return row(e.i64(0));
-  e.forLoop(e.i64(0), e.i64(rows), e.i64(1), row);
+  e.forLoop(e.i64(0), rows, e.i64(1), row);
 }
 
 Status MatmulBuilder::emit() {
@@ -354,18 +442,16 @@ Status MatmulBuilder::emit() {
       if (access->kind == AccessKind::Indexed)
         return Error{ErrorCode::Unsupported, "matmul kernel with an indexed operand in its epilogue"};
   arguments();
-  bool packed = spec.b_layout == PackedLayout::Panels16;
+  packed = spec.b_layout == PackedLayout::Panels16;
   panelType = packed ? spec.b_type : sumType;
 
   // Lanes of the epilogue: two registers of the widest at most.
   outLanes = wide ? kColumns / 2 : kColumns;
-
-  // Few rows leave registers for more panels, and several streams of weights
-  // come faster from memory than one.
-  bool skinny = packed && spec.row_class <= 2 && sumType == ElementType::F32;
-  unsigned group = !skinny ? 1 : spec.row_class == 1 ? 4 : 2;
-  unsigned tileRows = spec.row_class < 6 ? spec.row_class : 6;
-  sumRoom = e.stackArray(e.laneType(sumType), tileRows * group * kColumns);
+  chooseTiles();
+  unsigned roomPanels = 0;
+  for (auto [i, panels] : enumerate(panelsOfRows))
+    roomPanels = std::max(roomPanels, static_cast<unsigned>(fewestRows + i) * panels);
+  sumRoom = e.stackArray(e.laneType(sumType), roomPanels * kColumns);
   elementRoom = e.stackArray(b.getInt64Ty(), kColumns);
 
   SmallVector<Value *, 5> extents;
@@ -387,24 +473,29 @@ Status MatmulBuilder::emit() {
           bBatch = e.elementPointer(bBase, spec.b_type, e.linearOffset(indices, bBatchStrides));
           Value *column = b.CreateMul(panel, e.i64(kColumns));
           packPanel(column, b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(N, column), e.i64(kColumns)));
-          rowTiles({scratch}, panel);
+          rowTiles({scratch}, panel, e.i64(1));
           return Values{b.CreateAdd(tile[0], e.i64(1))};
         }
-        Value *panelElements = b.CreateMul(K, e.i64(kColumns));
-        Value *first = e.elementPointer(bBase, spec.b_type, b.CreateMul(panel, panelElements));
-        auto panels = [&](unsigned count) {
-          Values all;
-          for (unsigned i = 0; i < count; ++i)
-            all.push_back(e.elementPointer(first, spec.b_type, b.CreateMul(panelElements, e.i64(i))));
-          rowTiles(all, panel);
-          return Values{b.CreateAdd(tile[0], e.i64(count))};
-        };
-        if (group == 1)
-          return panels(1);
+        // Where fewer panels are left than are taken at once, the last is taken again: its memory is read once, and the
+        // epilogue stops at the panels that are there.
         Value *left =
             b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(e.end, tile[0]), b.CreateSub(panelsPerBatch, panel));
-        return e.ifThenElse(
-            b.CreateICmpSGE(left, e.i64(group)), [&] { return panels(group); }, [&] { return panels(1); });
+        Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, panelsAtOnce, left);
+        Value *panelElements = b.CreateMul(K, e.i64(kColumns));
+        auto panelAt = [&](Value *index) {
+          return e.elementPointer(bBase, spec.b_type, b.CreateMul(index, panelElements));
+        };
+        Value *last = b.CreateSub(b.CreateAdd(panel, count), e.i64(1));
+        Values panels;
+        for (unsigned i = 0; i < *llvm::max_element(panelsOfRows); ++i)
+          panels.push_back(
+              panelAt(i ? b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(panel, e.i64(i)), last) : panel));
+        Value *next = b.CreateAdd(tile[0], count);
+        // Beyond the range lies what another thread reads, or nothing: then what is here already is asked for.
+        ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(count, left), b.CreateAdd(panel, count),
+                                       b.CreateSelect(b.CreateICmpSLT(next, e.end), e.i64(0), panel)));
+        rowTiles(panels, panel, count);
+        return Values{next};
       });
   e.finish();
   return Status::ok();
