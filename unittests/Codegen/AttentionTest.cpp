@@ -355,7 +355,7 @@ TEST(Attention, ProgramsWithOtherOperands) {
   std::vector<float> room(static_cast<size_t>(r.scratch->elements) + 16);
   pointers.push_back(reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(room.data()) + 63) & ~uintptr_t(63)));
   ErrorWord error;
-  kernel(pointers.data(), integers.data(), 0, 2, &error);
+  kernel(pointers.data(), integers.data(), 0, r.tiles(), &error);
   for (int64_t m = 0; m < 8; ++m)
     for (int64_t i = 0; i < 8; ++i)
       EXPECT_EQ(r.out.get(0, 0, m, i), r.v.get(0, 0, 3 + m, i)) << m << " " << i;

@@ -131,9 +131,9 @@ inline constexpr int64_t kReduceLanes = 32;
 inline constexpr int64_t kPanel = 16;
 
 /// Queries of an Attention tile.
-inline constexpr int64_t kAttentionRows = 6;
-/// Attention tiles of one batch index that walk the keys together.
-inline constexpr int64_t kAttentionGroup = 4;
+inline constexpr int64_t kAttentionRows = 8;
+/// Queries of one batch index that walk the keys together: the most that neighbouring tiles have.
+inline constexpr int64_t kAttentionGroup = 3 * kAttentionRows;
 /// Keys whose rows of v an Attention kernel takes at a time.
 inline constexpr int64_t kAttentionKeys = 64;
 
@@ -153,10 +153,9 @@ inline constexpr int64_t matmulScratchBytes(int64_t k, int64_t accumulatorBytes)
 /// its elements and its output. The caller knows that (N + 128) * (K + D + 128) * 4 does not overflow.
 inline constexpr int64_t attentionScratchBytes(int64_t m, int64_t n, int64_t k, int64_t d) {
   auto padded = [](int64_t size) { return (size + kPanel - 1) / kPanel * kPanel; };
-  constexpr int64_t kMost = kAttentionRows * kAttentionGroup;
-  int64_t panels = m <= kMost ? kPanel * k : padded(n) * k;
-  int64_t values = (m <= kMost ? kAttentionKeys : n) * padded(d);
-  return 4 * (panels + values + kMost * (padded(n) + kPanel + padded(k) + padded(d)));
+  int64_t panels = m <= kAttentionGroup ? kPanel * k : padded(n) * k;
+  int64_t values = (m <= kAttentionGroup ? kAttentionKeys : n) * padded(d);
+  return 4 * (panels + values + kAttentionGroup * (padded(n) + kPanel + padded(k) + padded(d)));
 }
 
 } // namespace rlx

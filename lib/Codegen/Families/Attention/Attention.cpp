@@ -13,6 +13,7 @@
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/ElementProgram.h"
 #include "rlx/Codegen/Families.h"
+#include "rlx/Codegen/Math.h"
 #include "rlx/Codegen/Operand.h"
 
 #include "llvm/IR/Intrinsics.h"
@@ -23,7 +24,6 @@ namespace rlx {
 
 using data::ElementType;
 using data::InnerMode;
-using data::Opcode;
 
 namespace {
 
@@ -113,14 +113,13 @@ void AttentionBuilder::arguments() {
   paddedD = padded(D);
   scorePitch = b.CreateAdd(paddedN, e.i64(W));
   blocks = b.CreateSDiv(b.CreateAdd(M, e.i64(rows - 1)), e.i64(rows));
-  constexpr int64_t kMost = kAttentionRows * kAttentionGroup;
-  oneGroup = b.CreateICmpSLE(M, e.i64(kMost));
+  oneGroup = b.CreateICmpSLE(M, e.i64(kAttentionGroup));
   // As attentionScratchBytes() counts.
   keyRoom = scratch;
   valueRoom = at(keyRoom, times(b.CreateSelect(oneGroup, e.i64(W), paddedN), K));
   scoreRoom = at(valueRoom, times(b.CreateSelect(oneGroup, e.i64(kAttentionKeys), N), paddedD));
-  queryRoom = at(scoreRoom, times(e.i64(kMost), scorePitch));
-  outputRoom = at(queryRoom, times(e.i64(kMost), paddedK));
+  queryRoom = at(scoreRoom, times(e.i64(kAttentionGroup), scorePitch));
+  outputRoom = at(queryRoom, times(e.i64(kAttentionGroup), paddedK));
 }
 
 Operand::Row AttentionBuilder::enter(Operand &operand, Value *outer, bool preload) {
@@ -233,23 +232,31 @@ void AttentionBuilder::packValues(Value *firstKey, Value *keys, Value *to) {
 /// sums[r][0..16] = (add: itself +) sum over i < length of left[r][i] * right[i][0..16], for the rows of a tile.
 void AttentionBuilder::multiply(Value *left, Value *leftPitch, Value *right, Value *rightPitch, Value *length,
                                 Value *sums, Value *sumPitch, bool add) {
-  Values leftRows, sumRows, state;
-  for (unsigned r = 0; r < rows; ++r) {
-    leftRows.push_back(at(left, times(leftPitch, e.i64(r))));
-    sumRows.push_back(at(sums, times(sumPitch, e.i64(r))));
-    state.push_back(add ? loadLanes(sumRows[r]) : Constant::getNullValue(e.lanes(ElementType::F32, W)));
-  }
-  state.push_back(right);
-  state = e.forLoop(e.i64(0), length, e.i64(1), state, [&](Value *i, ArrayRef<Value *> now) {
-    Value *columns = loadLanes(now.back());
-    Values next;
-    for (unsigned r = 0; r < rows; ++r)
-      next.push_back(fma(e.splat(e.load(at(leftRows[r], i), ElementType::F32, 1), W), columns, now[r]));
-    next.push_back(at(now.back(), rightPitch));
-    return next;
-  });
-  for (unsigned r = 0; r < rows; ++r)
-    storeLanes(sumRows[r], state[r]);
+  auto some = [&](Value *left, Value *sums, unsigned count) {
+    Values leftRows, sumRows, state;
+    for (unsigned r = 0; r < count; ++r) {
+      leftRows.push_back(at(left, times(leftPitch, e.i64(r))));
+      sumRows.push_back(at(sums, times(sumPitch, e.i64(r))));
+      state.push_back(add ? loadLanes(sumRows[r]) : Constant::getNullValue(e.lanes(ElementType::F32, W)));
+    }
+    state.push_back(right);
+    state = e.forLoop(e.i64(0), length, e.i64(1), state, [&](Value *i, ArrayRef<Value *> now) {
+      Value *columns = loadLanes(now.back());
+      Values next;
+      for (unsigned r = 0; r < count; ++r)
+        next.push_back(fma(e.splat(e.load(at(leftRows[r], i), ElementType::F32, 1), W), columns, now[r]));
+      next.push_back(at(now.back(), rightPitch));
+      return next;
+    });
+    for (unsigned r = 0; r < count; ++r)
+      storeLanes(sumRows[r], state[r]);
+  };
+  // 16 registers hold the sums of four rows, 32 those of all.
+  unsigned atOnce = e.hasAVX512 ? rows : std::min(rows, 4u);
+  if (atOnce == rows)
+    return some(left, sums, rows);
+  e.forLoop(e.i64(0), e.i64(rows), e.i64(atOnce),
+            [&](Value *r) { some(at(left, times(r, leftPitch)), at(sums, times(r, sumPitch)), atOnce); });
 }
 
 /// Joins W lanes as a tree: lane l with lane l + 8, then l + 4, and so on.
@@ -296,13 +303,8 @@ void AttentionBuilder::softmax(Value *query, Value *scores) {
 
   // As in Rows: exactly 0 below the normal numbers, and NaN passes. The two sums change places at each step, so that
   // element i goes to lane i mod 32.
-  Value *floor = e.f32(-87.33f, W);
   Values sums = e.forLoop(e.i64(0), N, e.i64(W), {zero, zero}, [&](Value *i, ArrayRef<Value *> now) {
-    Value *difference = b.CreateFSub(loadLanes(at(scores, i)), maximum);
-    Value *tiny = b.CreateFCmpOLT(difference, floor);
-    Value *power = emitInstr(e, data::Instr(Opcode::Exp, ElementType::F32, 0, 0, 0, 0),
-                             {b.CreateSelect(tiny, floor, difference), ElementType::F32}, {}, {}, nullptr, W);
-    power = b.CreateSelect(tiny, zero, power);
+    Value *power = math::expOfNegative(e, b.CreateFSub(loadLanes(at(scores, i)), maximum));
     storeLanes(at(scores, i), power);
     return Values{now[1], b.CreateFAdd(now[0], power)};
   });
@@ -464,7 +466,7 @@ Values AttentionBuilder::group(ArrayRef<Value *> state) {
   Value *block = batch.pop_back_val();
   batchIndex = b.CreateSDiv(state[0], blocks);
   firstQuery = times(block, e.i64(rows));
-  tiles = least(least(b.CreateSub(blocks, block), b.CreateSub(e.end, state[0])), e.i64(kAttentionGroup));
+  tiles = least(least(b.CreateSub(blocks, block), b.CreateSub(e.end, state[0])), e.i64(kAttentionGroup / rows));
   first = b.CreateOr(oneGroup, b.CreateICmpNE(batchIndex, state[1]));
   Value *queries = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
   packQueries();
