@@ -57,7 +57,7 @@ private:
   void packValues(Value *firstKey, Value *keys, Value *to);
   void multiply(Value *left, Value *leftPitch, Value *right, Value *rightPitch, Value *length, Value *sums,
                 Value *sumPitch, bool add);
-  void softmax(Value *query, Value *scores);
+  void softmax(Value *firstRow, Value *count);
   void storeOutput(Value *query, Value *sums);
 
   /// Walks `length` elements of an operand's row, W at a time.
@@ -272,49 +272,65 @@ template <typename Join> Value *AttentionBuilder::combine(Value *lanes, Join joi
   return b.CreateExtractElement(lanes, uint64_t(0));
 }
 
-/// The row of scores of `query` becomes its probabilities. There is a key.
-void AttentionBuilder::softmax(Value *query, Value *scores) {
+/// Rows [firstRow, firstRow + count) of the group, one tile's, become probabilities. There is a key. One sweep after
+/// the other goes over all rows: what ends a row's sweep takes longer than the sweep itself, where rows are short.
+void AttentionBuilder::softmax(Value *firstRow, Value *count) {
   Type *f32 = b.getFloatTy();
   Value *lowest = e.splat(ConstantFP::getInfinity(f32, /*Negative=*/true), W);
   Value *zero = Constant::getNullValue(lowest->getType());
+  Value *perRow = e.stackArray(f32, kAttentionRows);
+  auto eachRow = [&](function_ref<void(Value * row, Value * scores, Value * own)> body) {
+    e.forLoop(e.i64(0), count, e.i64(1), [&](Value *r) {
+      Value *row = b.CreateAdd(firstRow, r);
+      body(row, at(scoreRoom, times(row, scorePitch)), at(perRow, r));
+    });
+  };
   // A comparison drops NaN, in one instruction; the sum below brings it back.
   auto larger = [&](Value *value, Value *old) { return b.CreateSelect(b.CreateFCmpOGT(value, old), value, old); };
 
   MutableArrayRef<Operand> inputs = MutableArrayRef<Operand>(operands).drop_front(4);
-  SmallVector<Operand::Row, 4> inputRows;
-  for (Operand &input : inputs)
-    inputRows.push_back(enter(input, query, /*preload=*/true));
-  Value *firstElement = times(b.CreateAdd(times(batchIndex, M), query), N);
   bool fails = canFail(spec.program);
-  Values maxima = e.forLoop(e.i64(0), N, e.i64(W), {lowest}, [&](Value *i, ArrayRef<Value *> now) {
-    Value *left = b.CreateSub(N, i), *count = least(left, e.i64(W));
-    Block block{i, b.CreateAdd(firstElement, i), W, b.CreateICmpSGE(left, e.i64(W)), count};
-    SmallVector<Lanes> values = {{loadLanes(at(scores, i)), ElementType::F32}};
-    if (!inputs.empty())
-      loadBlock(e, inputs, inputRows, block, values);
-    emitProgram(e, spec.program, values, block.element, W, fails ? block.active(e) : nullptr);
-    Value *score = emitConvert(e, values[spec.results[0]], ElementType::F32, W);
-    // Keys that are not there weigh nothing.
-    score = b.CreateSelect(e.tailMask(count, W), score, lowest);
-    storeLanes(at(scores, i), score);
-    return Values{larger(score, now[0])};
+  eachRow([&](Value *row, Value *scores, Value *maximum) {
+    Value *query = b.CreateAdd(firstQuery, row);
+    SmallVector<Operand::Row, 4> inputRows;
+    for (Operand &input : inputs)
+      inputRows.push_back(enter(input, query, /*preload=*/true));
+    Value *firstElement = times(b.CreateAdd(times(batchIndex, M), query), N);
+    Values maxima = e.forLoop(e.i64(0), N, e.i64(W), {lowest}, [&](Value *i, ArrayRef<Value *> now) {
+      Value *left = b.CreateSub(N, i), *keys = least(left, e.i64(W));
+      Block block{i, b.CreateAdd(firstElement, i), W, b.CreateICmpSGE(left, e.i64(W)), keys};
+      SmallVector<Lanes> values = {{loadLanes(at(scores, i)), ElementType::F32}};
+      if (!inputs.empty())
+        loadBlock(e, inputs, inputRows, block, values);
+      emitProgram(e, spec.program, values, block.element, W, fails ? block.active(e) : nullptr);
+      Value *score = emitConvert(e, values[spec.results[0]], ElementType::F32, W);
+      // Keys that are not there weigh nothing.
+      score = b.CreateSelect(e.tailMask(keys, W), score, lowest);
+      storeLanes(at(scores, i), score);
+      return Values{larger(score, now[0])};
+    });
+    e.store(maximum, ElementType::F32, combine(maxima[0], larger), 1);
   });
-  Value *maximum = e.splat(combine(maxima[0], larger), W);
-
   // As in Rows: exactly 0 below the normal numbers, and NaN passes. The two sums change places at each step, so that
   // element i goes to lane i mod 32.
-  Values sums = e.forLoop(e.i64(0), N, e.i64(W), {zero, zero}, [&](Value *i, ArrayRef<Value *> now) {
-    Value *power = math::expOfNegative(e, b.CreateFSub(loadLanes(at(scores, i)), maximum));
-    storeLanes(at(scores, i), power);
-    return Values{now[1], b.CreateFAdd(now[0], power)};
+  eachRow([&](Value *, Value *scores, Value *own) {
+    Value *maximum = e.splat(e.load(own, ElementType::F32, 1), W);
+    Values sums = e.forLoop(e.i64(0), N, e.i64(W), {zero, zero}, [&](Value *i, ArrayRef<Value *> now) {
+      Value *power = math::expOfNegative(e, b.CreateFSub(loadLanes(at(scores, i)), maximum));
+      storeLanes(at(scores, i), power);
+      return Values{now[1], b.CreateFAdd(now[0], power)};
+    });
+    Value *sum = combine(b.CreateFAdd(sums[0], sums[1]), [&](Value *x, Value *y) { return b.CreateFAdd(x, y); });
+    e.store(own, ElementType::F32, b.CreateFDiv(ConstantFP::get(f32, 1), sum), 1);
   });
-  Value *sum = combine(b.CreateFAdd(sums[0], sums[1]), [&](Value *x, Value *y) { return b.CreateFAdd(x, y); });
-  Value *factor = e.splat(b.CreateFDiv(ConstantFP::get(f32, 1), sum), W);
-  // One NaN makes the whole row NaN, and nothing else makes any.
-  Value *bad = spec.zero_nan ? e.splat(b.CreateFCmpUNO(sum, sum), W) : nullptr;
-  e.forLoop(e.i64(0), N, e.i64(W), [&](Value *i) {
-    Value *probability = b.CreateFMul(loadLanes(at(scores, i)), factor);
-    storeLanes(at(scores, i), bad ? b.CreateSelect(bad, zero, probability) : probability);
+  eachRow([&](Value *, Value *scores, Value *own) {
+    Value *factor = e.splat(e.load(own, ElementType::F32, 1), W);
+    // One NaN makes the whole row NaN, and nothing else makes any.
+    Value *bad = spec.zero_nan ? b.CreateFCmpUNO(factor, factor) : nullptr;
+    e.forLoop(e.i64(0), N, e.i64(W), [&](Value *i) {
+      Value *probability = b.CreateFMul(loadLanes(at(scores, i)), factor);
+      storeLanes(at(scores, i), bad ? b.CreateSelect(bad, zero, probability) : probability);
+    });
   });
 }
 
@@ -471,8 +487,8 @@ Values AttentionBuilder::group(ArrayRef<Value *> state) {
   Value *queries = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
   packQueries();
   scoreKeys();
-  e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), queries, e.i64(0)), e.i64(1),
-            [&](Value *r) { softmax(b.CreateAdd(firstQuery, r), at(scoreRoom, times(r, scorePitch))); });
+  e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), queries, e.i64(0)), e.i64(rows),
+            [&](Value *row) { softmax(row, least(b.CreateSub(queries, row), e.i64(rows))); });
   sumValues();
   e.forLoop(e.i64(0), queries, e.i64(1),
             [&](Value *r) { storeOutput(b.CreateAdd(firstQuery, r), at(outputRoom, times(r, paddedD))); });
