@@ -45,6 +45,15 @@ void Nest::erase(size_t i) {
   eachStrides([&](std::vector<int64_t> &strides) { strides.erase(strides.begin() + at); });
 }
 
+void Nest::moveLoop(size_t from, size_t to) {
+  auto first = static_cast<ptrdiff_t>(from), last = static_cast<ptrdiff_t>(to) + 1;
+  auto move = [&](std::vector<int64_t> &values) {
+    std::rotate(values.begin() + first, values.begin() + first + 1, values.begin() + last);
+  };
+  move(extents);
+  eachStrides(move);
+}
+
 void Nest::insertUnit(size_t i) {
   auto at = static_cast<ptrdiff_t>(i);
   extents.insert(extents.begin() + at, 1);

@@ -55,6 +55,8 @@ struct Nest {
   bool mergeable(size_t i) const;
   void mergeInto(size_t i); ///< loop i into i + 1
   void erase(size_t i);
+  /// Puts loop `from` at `to`, further in; those between move one out.
+  void moveLoop(size_t from, size_t to);
   void insertUnit(size_t i);
 
 private:

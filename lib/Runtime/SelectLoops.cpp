@@ -33,13 +33,7 @@ void placeTurnedLoop(Nest &nest, const std::vector<data::Instr> &program, size_t
     }
     if (!turns || !all)
       continue;
-    auto toLast = [&](std::vector<int64_t> &values) {
-      std::rotate(values.begin() + static_cast<ptrdiff_t>(loop), values.begin() + static_cast<ptrdiff_t>(loop) + 1,
-                  values.begin() + static_cast<ptrdiff_t>(rank) - 1);
-    };
-    toLast(nest.extents);
-    for (StepOperand &operand : nest.operands)
-      toLast(operand.strides);
+    nest.moveLoop(loop, rank - 2);
     return;
   }
 }

@@ -491,6 +491,47 @@ TEST_P(ReduceTest, Values) {
 }
 
 /// CASE 47: a NaN at any place of any length gives NaN; max(+0, -0) is +0.
+/// The mean of x[2][a][b][columns] over a and b, for as many columns as several vectors have and more: each is the sum
+/// in row-major order, whatever its place. An error in one names its element.
+TEST_P(ReduceTest, ManyColumns) {
+  KernelSpecT spec = reduction(ElementType::F32, ReduceKind::Sum, false, 2, 2, ElementType::F32);
+  spec.epilogue = {instr(Opcode::Div, ElementType::F32, 0, 1)};
+  spec.epilogue_result = 2;
+  auto kernel = compile(std::move(spec));
+  KernelSpecT failing = reduction(ElementType::I32, ReduceKind::Sum, false, 2, 2, ElementType::I32);
+  failing.program = {instr(Opcode::Div, ElementType::I32, 0, 0)};
+  failing.results = {1};
+  auto dividing = compile(std::move(failing));
+  int64_t a = 3, b = 7;
+  for (int64_t columns : {63, 64, 65, 127, 128, 129, 200, 257}) {
+    size_t n = static_cast<size_t>(2 * a * b * columns);
+    Guarded x(n * 4), out(static_cast<size_t>(2 * columns) * 4);
+    auto *values = reinterpret_cast<float *>(x.data), *means = reinterpret_cast<float *>(out.data);
+    for (size_t i = 0; i < n; ++i)
+      values[i] = static_cast<float>(std::sin(static_cast<double>(i)));
+    std::vector<int64_t> integers = {2, columns, a, b, a * b * columns, 1, b * columns, columns, columns, 1};
+    kernel->run({x.data, out.data}, integers, 0, 2);
+    for (int64_t i = 0; i < 2; ++i)
+      for (int64_t c = 0; c < columns; ++c) {
+        float sum = 0;
+        for (int64_t k = 0; k < a * b; ++k)
+          sum += values[(i * a * b + k) * columns + c];
+        ASSERT_EQ(means[i * columns + c], sum / 21.0f) << i << " " << c << " of " << columns;
+      }
+    std::vector<int32_t> ones(n, 1), counts(static_cast<size_t>(2 * columns));
+    EXPECT_EQ(dividing->run({ones.data(), counts.data()}, integers, 0, 2).kind, ErrorKind::None);
+    EXPECT_EQ(counts, std::vector<int32_t>(static_cast<size_t>(2 * columns), 21));
+    for (int64_t c : {int64_t(0), int64_t(17), columns - 1}) {
+      size_t at = static_cast<size_t>((1 * a * b + 9) * columns + c);
+      ones[at] = 0;
+      ErrorWord error = dividing->run({ones.data(), counts.data()}, integers, 0, 2);
+      EXPECT_EQ(error.kind, ErrorKind::DivisionByZero);
+      EXPECT_EQ(error.element, ((columns + c) * a * b) + 9) << c << " of " << columns;
+      ones[at] = 1;
+    }
+  }
+}
+
 TEST_P(ReduceTest, NaNAtEachPlace) {
   for (ReduceKind kind : {ReduceKind::Max, ReduceKind::Min, ReduceKind::Sum})
     for (bool inner : {true, false}) {

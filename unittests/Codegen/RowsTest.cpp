@@ -323,6 +323,62 @@ TEST(Rows, aRowsBitsDependOnTheRowAlone) {
     }
 }
 
+/// As many rows side by side as lanes and more, of every kind: what is right, and the bits of a row that lies alone; in
+/// calls that begin and end anywhere.
+TEST(Rows, rowsSideBySide) {
+  for (RowsKind rows : {RowsKind::Softmax, RowsKind::LogSoftmax, RowsKind::LayerNorm, RowsKind::RmsNorm})
+    for (bool outTurned : {true, false})
+      for (ElementType type : {ElementType::F32, ElementType::F64, ElementType::BF16})
+        for (int64_t length : {1, 31, 32, 45, 100}) {
+          bool norm = rows == RowsKind::LayerNorm || rows == RowsKind::RmsNorm;
+          Problem p{.rows = rows,
+                    .count = 37,
+                    .length = length,
+                    .x = type,
+                    .out = type,
+                    .hasScale = norm,
+                    .hasBias = rows == RowsKind::LayerNorm};
+          p.scalarScale = length == 45;
+          if (length == 100)
+            p.program = {Instr(Opcode::Add, ElementType::F32, 0, 0, 0, 0)}, p.result = type == ElementType::F64 ? 0 : 1;
+          if (type == ElementType::F64)
+            p.program.clear();
+          Problem turned = p;
+          turned.xTransposed = true;
+          turned.outTransposed = outTurned;
+          Prepared alone = prepare(p), sideways = prepare(turned);
+          for (int64_t row = 0; row < p.count; ++row)
+            for (int64_t i = 0; i < length; ++i)
+              sideways.x->put(row * sideways.xPitch + i * sideways.xStride, alone.xAt(row, i));
+          if (norm)
+            for (int64_t i = 0; i < (p.scalarScale ? 1 : length); ++i)
+              sideways.scale->put(i, alone.scale->get(i));
+          if (p.hasBias)
+            for (int64_t i = 0; i < length; ++i)
+              sideways.bias->put(i, alone.bias->get(i));
+          // One lane's row holds what takes a row over.
+          sideways.x->put(20 * sideways.xPitch, -INFINITY);
+          alone.x->put(20 * alone.xPitch, -INFINITY);
+          alone.run(0, 37);
+          sideways.run(0, 3);
+          sideways.run(3, 22);
+          sideways.run(22, 37);
+          for (int64_t row = 0; row < p.count; ++row)
+            for (int64_t i = 0; i < length; ++i) {
+              double want = alone.outAt(row, i), got = sideways.outAt(row, i);
+              ASSERT_TRUE(want == got || (std::isnan(want) && std::isnan(got)))
+                  << row << " of length " << length << ", element " << i << ": " << got << " instead of " << want;
+            }
+          for (int64_t i = 0; i < sideways.out->elements; ++i) {
+            bool isGap = outTurned ? i % sideways.outStride >= p.count : i % sideways.outPitch >= length;
+            if (isGap)
+              ASSERT_TRUE(sideways.out->untouched(i)) << i;
+          }
+        }
+  check({.rows = RowsKind::Softmax, .count = 40, .length = 77, .xTransposed = true, .outTransposed = true}, 5e-7, 0);
+  check({.rows = RowsKind::LayerNorm, .count = 40, .length = 77, .xTransposed = true, .hasScale = true}, 2e-6, 1);
+}
+
 /// Elements that a mask makes 0 change no bit of the others: a padded row is
 /// the row.
 TEST(Rows, paddingWithMinusInfinityChangesNoBit) {

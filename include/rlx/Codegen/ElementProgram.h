@@ -43,11 +43,9 @@ llvm::Value *emitMin(Emitter &e, llvm::Value *a, llvm::Value *b, data::ElementTy
 /// Whether an instruction may raise an error in a lane: then lanes that do not exist must be masked.
 bool canFail(std::span<const data::Instr> program);
 
-/// Whether an instruction computes on f32 elements with lanes of doubles.
-bool usesDoubles(std::span<const data::Instr> program);
-
-/// Lanes that suit a kernel whose values have these types: two AVX registers of the widest at most, 8 to 32.
-unsigned laneCount(std::span<const data::ElementType> types);
+/// Lanes that suit a kernel whose values have these types: two AVX registers of the widest at most, 8 to 32. Or one
+/// register of 16 floats where the target has such, if nothing in the program computes on them in double.
+unsigned laneCount(const Emitter &e, std::span<const data::ElementType> types, std::span<const data::Instr> program);
 
 } // namespace rlx
 

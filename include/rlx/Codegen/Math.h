@@ -13,7 +13,7 @@
 //   erf       1.2    1.0
 //   sigmoid   1.1    1.2
 //   gelu      2.0    2.0   x/2 (1 + erf(x / sqrt 2)), relative, down to the subnormal results
-//   gelu tanh 1.5    1.6   relative to the formula in exact arithmetic
+//   gelu tanh 2.0    1.6   relative to the formula in exact arithmetic
 //   sin, cos  0.51   1.0   every finite argument
 //   pow       0.51   1.5
 //   rem       exact

@@ -4,6 +4,8 @@
 #include "rlx/Codegen/Math.h"
 #include "rlx/Data/Opcode.h"
 
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/APSInt.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -203,10 +205,32 @@ private:
     return isUnsignedType(from.type) ? b.CreateZExtOrTrunc(from.value, type) : b.CreateSExtOrTrunc(from.value, type);
   }
 
+  /// Cut to what the type holds while still a float, which leaves instructions that vectors have; the largest integer
+  /// of 32 and 64 bits is no float, so it is put in afterwards.
   Value *floatToInteger(Lanes from, ElementType to) {
     Value *x = widen(from);
-    Intrinsic::ID id = isUnsignedType(to) ? Intrinsic::fptoui_sat : Intrinsic::fptosi_sat;
-    return b.CreateIntrinsic(id, {lanes(e.laneType(to)), x->getType()}, {x});
+    Type *type = x->getType();
+    unsigned bits = 8 * static_cast<unsigned>(elementBytes(to));
+    bool isUnsigned = isUnsignedType(to);
+    APSInt lowest = APSInt::getMinValue(bits, isUnsigned), highest = APSInt::getMaxValue(bits, isUnsigned);
+    auto constant = [&](const APSInt &value, bool &exact) {
+      APFloat number(type->getScalarType()->getFltSemantics());
+      exact = number.convertFromAPInt(value, value.isSigned(), APFloat::rmTowardZero) == APFloat::opOK;
+      return ConstantFP::get(type, number);
+    };
+    bool exact;
+    Constant *low = constant(lowest, exact), *high = constant(highest, exact);
+    Value *above = b.CreateFCmpOGT(x, high);
+    Value *cut = b.CreateSelect(above, high, x);
+    // NaN comes out of neither comparison.
+    cut = b.CreateSelect(b.CreateFCmpOLT(cut, low), low, cut);
+    cut = b.CreateSelect(b.CreateFCmpUNO(x, x), Constant::getNullValue(type), cut);
+    // Narrow ones by way of 32 bits.
+    Type *wide = lanes(bits < 32 ? b.getInt32Ty() : b.getIntNTy(bits));
+    Value *whole = isUnsigned && bits >= 32 ? b.CreateFPToUI(cut, wide) : b.CreateFPToSI(cut, wide);
+    if (bits < 32)
+      return b.CreateTrunc(whole, lanes(e.laneType(to)));
+    return exact ? whole : b.CreateSelect(above, ConstantInt::get(wide, highest), whole);
   }
 
   Value *floatToFloat(Lanes from, ElementType to) {
@@ -572,18 +596,17 @@ bool canFail(std::span<const Instr> program) {
   });
 }
 
-bool usesDoubles(std::span<const Instr> program) {
-  return llvm::any_of(program, [](const Instr &instr) {
-    return llvm::is_contained({Opcode::Sin, Opcode::Cos, Opcode::Pow, Opcode::Mod, Opcode::Rem}, instr.op()) &&
-           isFloatType(instr.type());
-  });
-}
-
-unsigned laneCount(std::span<const ElementType> types) {
+unsigned laneCount(const Emitter &e, std::span<const ElementType> types, std::span<const Instr> program) {
   int64_t widest = 1;
   for (ElementType type : types)
     widest = std::max(widest, elementBytes(computeType(type)));
-  return widest == 1 ? 32 : widest == 2 ? 16 : 8;
+  if (widest < 4)
+    return widest == 1 ? 32 : 16;
+  bool usesDoubles = llvm::any_of(program, [](const Instr &instr) {
+    return llvm::is_contained({Opcode::Sin, Opcode::Cos, Opcode::Pow, Opcode::Mod, Opcode::Rem}, instr.op()) &&
+           isFloatType(instr.type());
+  });
+  return widest == 4 && e.hasAVX512 && !usesDoubles ? 16 : 8;
 }
 
 } // namespace rlx

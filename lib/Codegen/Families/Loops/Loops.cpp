@@ -91,11 +91,7 @@ private:
     for (const data::Instr &instr : spec.program)
       add(instr.type());
     needsActive = canFail(spec.program);
-    W = laneCount(types);
-    // One register of 16 floats where there are such: half as many instructions. Not for what computes in double.
-    auto isNarrow = [](ElementType type) { return elementBytes(computeType(type)) <= 4; };
-    if (W == 8 && e.hasAVX512 && llvm::all_of(types, isNarrow) && !usesDoubles(spec.program))
-      W = 16;
+    W = laneCount(e, types, spec.program);
     if (!scatters)
       return;
     // Lanes of a scatter must name different elements: the row's own.

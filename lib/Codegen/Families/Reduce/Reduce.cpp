@@ -39,7 +39,7 @@ public:
       types.push_back(access->type);
     for (const data::Instr &instr : spec.program)
       types.push_back(instr.type());
-    W = laneCount(types);
+    W = laneCount(e, types, spec.program);
     count = e.i64(1);
     for (unsigned loop = kept; loop < rank; ++loop)
       count = b.CreateMul(count, e.integer(loop));
@@ -125,47 +125,70 @@ private:
     });
   }
 
-  /// Lanes are neighbours along the last kept loop.
+  /// Lanes are neighbours along the last kept loop. Several vectors of them at a time, where the program is small:
+  /// their sums do not wait for each other, and what is read of a row is more than a line.
   void acrossColumns() {
     SmallVector<Value *, 8> extents;
     for (unsigned loop = 0; loop + 1 < kept; ++loop)
       extents.push_back(e.integer(loop));
     Value *columns = e.integer(kept - 1);
-    auto rowOf = [&](Value *tile) {
+    bool small = spec.program.size() <= kSmallProgram && spec.epilogue.size() <= kSmallProgram;
+    int64_t wide = small ? kGroup * W : 0;
+    e.forLoop(e.begin, e.end, e.i64(1), [&](Value *tile) {
       Emitter::Values indices = extents.empty() ? Emitter::Values() : e.delinearize(tile, extents);
       indices.push_back(nullptr);
       Value *firstResult = b.CreateMul(tile, columns);
       Operand::Row place = output->enter(indices, kept - 1, firstResult);
+      Value *done = e.i64(0);
+      if (small) {
+        done = b.CreateAnd(columns, e.i64(-wide));
+        e.forLoop(e.i64(0), done, e.i64(wide), [&](Value *column) {
+          SmallVector<Block, kGroup> blocks;
+          for (int64_t k = 0; k < kGroup; ++k) {
+            Value *at = b.CreateAdd(column, e.i64(k * W));
+            blocks.push_back({at, b.CreateAdd(firstResult, at), W});
+          }
+          Emitter::Values last = reduceColumns(indices, kept, blocks, Emitter::Values(kGroup, identity(W)));
+          for (int64_t k = 0; k < kGroup; ++k)
+            finishResult(place, blocks[k], last[k]);
+        });
+      }
       // The last block ends with the row and takes a few results again; a shorter row is one block of fewer lanes.
       Value *lastBlock = b.CreateSub(columns, e.i64(W));
-      Value *wide = b.CreateICmpSGE(lastBlock, e.i64(0));
-      e.forLoop(e.i64(0), columns, e.i64(W), [&](Value *column) {
+      Value *full = b.CreateICmpSGE(lastBlock, e.i64(0));
+      e.forLoop(done, columns, e.i64(W), [&](Value *column) {
         Value *at = b.CreateBinaryIntrinsic(Intrinsic::smax,
                                             b.CreateBinaryIntrinsic(Intrinsic::smin, column, lastBlock), e.i64(0));
-        Block block = {at, b.CreateAdd(firstResult, at), W, wide, columns};
+        Block block = {at, b.CreateAdd(firstResult, at), W, full, columns};
         Emitter::Values last = reduceColumns(indices, kept, block, {identity(W)});
         finishResult(place, block, last[0]);
       });
-    };
-    e.forLoop(e.begin, e.end, e.i64(1), rowOf);
+    });
   }
 
-  /// Loops over reduced loop `loop` and those inside it, for a block of results. `block.element` counts what is outside
-  /// in row-major order.
-  Emitter::Values reduceColumns(Emitter::Values &indices, unsigned loop, Block block, ArrayRef<Value *> start) {
+  /// Loops over reduced loop `loop` and those inside it, for blocks of results. `element` of a block counts what is
+  /// outside in row-major order.
+  Emitter::Values reduceColumns(Emitter::Values &indices, unsigned loop, ArrayRef<Block> blocks,
+                                ArrayRef<Value *> start) {
     if (loop == rank) {
       e.elementStride = count; // neighbours are a whole reduction apart
-      enter(indices, kept - 1, block.element);
-      Value *next = combine(start[0], value(block));
+      enter(indices, kept - 1, blocks[0].element);
+      Emitter::Values next;
+      for (auto [block, sofar] : llvm::zip(blocks, start))
+        next.push_back(combine(sofar, value(block)));
       e.elementStride = nullptr;
-      return {next};
+      return next;
     }
     Value *extent = e.integer(loop);
-    Value *base = b.CreateMul(block.element, extent);
+    SmallVector<Value *, kGroup> bases;
+    for (const Block &block : blocks)
+      bases.push_back(b.CreateMul(block.element, extent));
     return e.forLoop(e.i64(0), extent, e.i64(1), start, [&](Value *i, ArrayRef<Value *> now) {
       indices.push_back(i);
-      block.element = b.CreateAdd(base, i);
-      Emitter::Values next = reduceColumns(indices, loop + 1, block, now);
+      SmallVector<Block, kGroup> inner(blocks);
+      for (auto [block, base] : llvm::zip(inner, bases))
+        block.element = b.CreateAdd(base, i);
+      Emitter::Values next = reduceColumns(indices, loop + 1, inner, now);
       indices.pop_back();
       return next;
     });
@@ -260,6 +283,8 @@ private:
 
   /// Above this the program is not repeated for each vector of a block.
   static constexpr size_t kSmallProgram = 3;
+  /// Vectors of results at a time.
+  static constexpr int64_t kGroup = 8;
 
   Emitter &e;
   IRBuilder<> &b;
