@@ -425,6 +425,158 @@ TEST(Instantiate, MatmulZeroExtents) {
   ASSERT_EQ((*inner)->steps.size(), 1u); // writes zeros
 }
 
+namespace {
+/// y[B,M,2,D] = attention of q[B,M,2,K], k[B,N,2,K], v[B,N,2,D], two heads inside of the rows, and mask[B,N], added.
+struct Attends {
+  std::shared_ptr<const Model> model;
+  PlanBuilder p;
+  uint32_t B = p.symbol(0), M = p.symbol(1), N = p.symbol(2), K = p.symbol(3), D = p.symbol(4), one = p.constant(1),
+           two = p.constant(2), zero = p.constant(0);
+  uint32_t K2 = p.mul(K, two), D2 = p.mul(D, two);
+  data::StepT *step = nullptr;
+  Attends() {
+    model = modelOf(SignatureBuilder()
+                        .dim("B")
+                        .dim("M")
+                        .dim("N")
+                        .dim("K")
+                        .dim("D")
+                        .input("q", ElementType::F32, {"B", "M", "2 * K"})
+                        .input("k", ElementType::F32, {"B", "N", "2 * K"})
+                        .input("v", ElementType::F32, {"B", "N", "2 * D"})
+                        .input("mask", ElementType::F32, {"B", "N"})
+                        .output("y", ElementType::F32, {"B", "M", "2 * D"}));
+    uint32_t MK2 = p.mul(M, K2), NK2 = p.mul(N, K2), ND2 = p.mul(N, D2), MD2 = p.mul(M, D2);
+    uint32_t q = p.buffer(BufferKind::Input, ElementType::F32, p.mul(B, MK2), 0);
+    uint32_t k = p.buffer(BufferKind::Input, ElementType::F32, p.mul(B, NK2), 1);
+    uint32_t v = p.buffer(BufferKind::Input, ElementType::F32, p.mul(B, ND2), 2);
+    uint32_t mask = p.buffer(BufferKind::Input, ElementType::F32, p.mul(B, N), 3);
+    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(B, MD2), 0);
+    step = &p.step(Family::Attention, "attention", {B, two, M, N});
+    step->inputs.push_back(p.access(q, {MK2, K, K2, zero}));
+    step->inputs.push_back(p.access(k, {NK2, K, zero, K2}));
+    step->inputs.push_back(p.access(v, {ND2, D, zero, D2}));
+    step->inputs.push_back(p.access(mask, {N, zero, zero, one}));
+    step->outputs.push_back(p.access(y, {MD2, D, D2, zero}));
+    step->program.push_back(instr(Opcode::Add, ElementType::F32, 0, 1));
+    step->results = {2};
+    step->k = K;
+    step->d = D;
+    step->a_k_stride = step->b_k_stride = step->v_stride = step->output_stride = one;
+    p.output(y, {B, M, D2});
+  }
+  Result<std::shared_ptr<const Specialization>> at(int64_t b, int64_t m, int64_t n, int64_t k = 4, int64_t d = 3) {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model,
+                       {{"B", b}, {"M", m}, {"N", n}, {"K", k}, {"D", d}}, "fake");
+  }
+};
+} // namespace
+
+TEST(Instantiate, AttentionArguments) {
+  Attends attends;
+  attends.step->zero_nan = true;
+  auto made = attends.at(3, 17, 5);
+  ASSERT_OK(made);
+  const StepInstance &call = (*made)->steps[0];
+  EXPECT_EQ(call.integers, (std::vector<int64_t>{3,
+                                                 2,
+                                                 17,
+                                                 5,
+                                                 4,
+                                                 3,
+                                                 /*q*/ 17 * 8,
+                                                 4,
+                                                 8,
+                                                 1,
+                                                 /*k*/ 5 * 8,
+                                                 4,
+                                                 8,
+                                                 1,
+                                                 /*v*/ 5 * 6,
+                                                 3,
+                                                 6,
+                                                 1,
+                                                 /*y*/ 17 * 6,
+                                                 3,
+                                                 6,
+                                                 1,
+                                                 /*mask*/ 5,
+                                                 0,
+                                                 0,
+                                                 1}));
+  EXPECT_EQ(call.tiles, 3 * 2 * 3);
+  EXPECT_EQ(call.extents, (std::vector<int64_t>{3, 2, 17, 5}));
+  ASSERT_EQ(call.pointers.size(), 6u);
+  EXPECT_EQ(call.pointers[3].buffer, 4u); // the output comes before the program's inputs
+  EXPECT_EQ(call.pointers[4].buffer, 3u);
+  EXPECT_EQ(call.pointers[5].kind, PointerSource::Kind::Scratch);
+  EXPECT_EQ((*made)->scratchBytes, attentionScratchBytes(17, 5, 4, 3));
+  const data::KernelSpecT &spec = (*made)->kernels[0];
+  EXPECT_EQ(spec.rank, 4);
+  EXPECT_EQ(spec.batch_rank, 2);
+  EXPECT_EQ(spec.row_class, kAttentionRows);
+  EXPECT_TRUE(spec.zero_nan);
+  EXPECT_EQ(spec.inputs.size(), 4u);
+  EXPECT_EQ(spec.outputs.size(), 1u);
+}
+
+TEST(Instantiate, OneAttentionKernelForAllSizes) {
+  Attends attends;
+  auto made = attends.at(3, 17, 5);
+  ASSERT_OK(made);
+  for (auto [b, m, n] : {std::array{1, 1, 1}, std::array{1, 17, 5}, std::array{3, 1, 5}, std::array{2, 300, 300}}) {
+    auto other = attends.at(b, m, n);
+    ASSERT_OK(other);
+    EXPECT_EQ((*other)->keys, (*made)->keys);
+  }
+  // A single query that looks at many keys is the one other case.
+  auto decode = attends.at(2, 1, 200);
+  ASSERT_OK(decode);
+  EXPECT_EQ((*decode)->kernels[0].row_class, 1);
+  EXPECT_EQ((*decode)->steps[0].tiles, 4);
+}
+
+TEST(Instantiate, AttentionOverNothing) {
+  Attends attends;
+  for (auto sizes : {std::array{0, 2, 3, 4, 5}, std::array{2, 0, 3, 4, 5}, std::array{2, 2, 3, 4, 0}}) {
+    auto made = attends.at(sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]);
+    ASSERT_OK(made);
+    EXPECT_TRUE((*made)->steps.empty());
+  }
+  // Sums over no keys or no elements are written.
+  for (auto [n, k] : {std::pair(0, 4), std::pair(3, 0)}) {
+    auto made = attends.at(2, 2, n, k);
+    ASSERT_OK(made);
+    EXPECT_EQ((*made)->steps.size(), 1u);
+  }
+}
+
+TEST(Instantiate, AttentionThatIsMalformed) {
+  auto expect = [](auto change, ErrorCode code, const char *text) {
+    Attends attends;
+    change(attends);
+    EXPECT_ERROR(attends.at(2, 3, 4), code, text);
+  };
+  expect([](Attends &a) { a.step->inputs[0]->strides[3] = a.one; }, ErrorCode::InvalidModel, "moves along the keys");
+  expect([](Attends &a) { a.step->inputs[2]->strides[2] = a.one; }, ErrorCode::InvalidModel, "moves along the queries");
+  expect([](Attends &a) { a.step->outputs[0]->strides[2] = a.zero; }, ErrorCode::InvalidModel, "stride 0");
+  expect([](Attends &a) { a.step->output_stride = a.zero; }, ErrorCode::InvalidModel, "stride 0");
+  expect([](Attends &a) { a.step->inputs.resize(2); }, ErrorCode::InvalidModel, "q, k and v");
+  expect([](Attends &a) { a.step->iteration.resize(1); }, ErrorCode::InvalidModel, "queries and keys");
+  expect([](Attends &a) { a.step->k = a.K2; }, ErrorCode::InvalidModel, "reaches from element");
+  expect([](Attends &a) { a.step->d = 4711; }, ErrorCode::InvalidModel, "not well formed");
+  expect([](Attends &a) { a.step->v_stride = 4711; }, ErrorCode::InvalidModel, "not well formed");
+  expect([](Attends &a) { a.step->results = {7}; }, ErrorCode::InvalidModel, "no value");
+  expect([](Attends &a) { a.step->d = a.p.constant(-1); }, ErrorCode::OutOfRange, "negative");
+  // Enormous sizes of nothing: no key, but more rows than can be counted.
+  Attends attends;
+  for (auto *list : {&attends.step->inputs, &attends.step->outputs})
+    for (auto &access : *list)
+      access->strides.assign(4, attends.zero);
+  attends.step->iteration = {attends.p.constant(INT64_MAX), attends.two, attends.M, attends.zero};
+  EXPECT_ERROR(attends.at(2, 3, 4), ErrorCode::OutOfRange, "overflow");
+}
+
 TEST(Instantiate, PackedWeight) {
   auto weights = std::make_shared<WeightTable>();
   auto values = std::make_shared<std::vector<float>>(12, 1.0f);
