@@ -293,6 +293,12 @@ TEST(ImageAudit, acceptsConstantsIntrinsicsAndLocalCalls) {
   EXPECT_TRUE(status) << status.error().message;
 }
 
+/// No code of its own: it frees registers.
+TEST(ImageAudit, acceptsEmptyAssembly) {
+  Status status = audit("define void @kernel() { call void asm sideeffect \"\", \"~{xmm0}\"() ret void }");
+  EXPECT_TRUE(status) << status.error().message;
+}
+
 class ImageAuditRejects : public testing::TestWithParam<Rejection> {};
 
 TEST_P(ImageAuditRejects, withTheName) {
