@@ -7,7 +7,7 @@
 // and go). B rotates through a set of matrices: "hot" is one of them, "l3" 12 MB
 // of them, "cold" more than any cache holds.
 //
-//   rlx-bench-gemm [--target=x86_64:x86-64-v3:] [words that a row's name must contain...]
+//   rlx-bench-gemm [--target=x86_64:x86-64-v3:] [--assembly] [words that a row's name must contain...]
 //
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/KernelCompiler.h"
@@ -173,7 +173,7 @@ struct Row {
   }
 };
 
-void measure(CodeMemory &memory, Machine &machine, const std::string &target, const Row &row) {
+void measure(CodeMemory &memory, Machine &machine, const std::string &target, const Row &row, bool printAssembly) {
   KernelSpecT spec;
   spec.family = Family::Matmul;
   spec.rank = 2;
@@ -208,7 +208,10 @@ void measure(CodeMemory &memory, Machine &machine, const std::string &target, co
   spec.target = target;
   spec.revision = kEmitterRevision;
   KernelPhaseTimes times;
-  auto image = compileKernel(spec, {.times = &times});
+  std::string assembly;
+  auto image = compileKernel(spec, {.times = &times, .assembly = printAssembly ? &assembly : nullptr});
+  if (printAssembly)
+    std::puts(assembly.c_str());
   if (!image) {
     std::printf("%-40s %s\n", row.name().c_str(), image.error().message.c_str());
     return;
@@ -323,10 +326,13 @@ std::vector<Row> allRows() {
 
 int main(int argc, char **argv) {
   std::string target = hostTarget();
+  bool printAssembly = false;
   std::vector<std::string> words;
   for (int i = 1; i != argc; ++i)
     if (std::string word = argv[i]; word.starts_with("--target="))
       target = word.substr(9);
+    else if (word == "--assembly")
+      printAssembly = true;
     else
       words.push_back(word);
   CodeMemory memory;
@@ -337,7 +343,7 @@ int main(int argc, char **argv) {
   for (const Row &row : allRows()) {
     std::string name = " " + row.name() + " ";
     if (std::all_of(words.begin(), words.end(), [&](const std::string &word) { return name.find(word) != name.npos; }))
-      measure(memory, machine, target, row);
+      measure(memory, machine, target, row, printAssembly);
   }
   machine.print();
 }

@@ -17,6 +17,7 @@
 #include "rlx/Codegen/ElementProgram.h"
 #include "rlx/Codegen/Families.h"
 
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Intrinsics.h"
 
 using namespace llvm;
@@ -66,6 +67,7 @@ private:
                    Value *mask);
 
   Value *columnMask(Value *count, unsigned lanes);
+  void freeVectorRegisters();
 
   /// `lanes` elements of `type` as sums are made of.
   Value *widen(Value *value, ElementType type, unsigned lanes) { return emitConvert(e, {value, type}, sumType, lanes); }
@@ -405,8 +407,19 @@ void MatmulBuilder::storeOutput(const Operand &operand, Value *row, Value *colum
   }
 }
 
+/// Nothing lies in a vector register here. The code generator hoists the constants of a long program out of all loops,
+/// and would leave the micro-kernels with too few registers.
+void MatmulBuilder::freeVectorRegisters() {
+  std::string clobbers;
+  for (unsigned i = 0; i < (e.hasAVX512 ? 32 : 16); ++i)
+    clobbers += (i ? ",~{xmm" : "~{xmm") + std::to_string(i) + "}";
+  b.CreateCall(InlineAsm::get(FunctionType::get(b.getVoidTy(), false), "", clobbers, /*hasSideEffects=*/true));
+}
+
 /// Takes the stack tile through the epilogue to the outputs.
 void MatmulBuilder::epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount) {
+  if (!spec.program.empty())
+    freeVectorRegisters();
   unsigned lanes = outLanes;
   Value *firstColumn = b.CreateMul(firstPanel, e.i64(kColumns));
   Value *width = b.CreateMul(panelsAtOnce, e.i64(kColumns));
