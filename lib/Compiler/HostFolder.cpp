@@ -35,9 +35,9 @@ public:
     reply.plan = std::move(plan);
     return reply;
   }
-  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs,
+  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs, ThreadPool &pool,
                                                          PhaseTimes &times) override {
-    return compileKernelBatch(specs, times, {});
+    return compileKernelBatch(specs, pool, times, {});
   }
   std::string target() const override { return kernelTarget(); }
 
@@ -71,7 +71,10 @@ OwningOpRef<ModuleOp> moduleOfOne(Operation *op) {
 } // namespace
 
 HostFolder::HostFolder() {
-  if (Result<std::shared_ptr<Engine>> made = Engine::create())
+  // Constants are small: threads would cost more than they gain.
+  EngineOptions options;
+  options.threads = 1;
+  if (Result<std::shared_ptr<Engine>> made = Engine::create(std::move(options)))
     engine = std::move(*made);
 }
 

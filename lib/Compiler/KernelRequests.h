@@ -10,10 +10,11 @@
 
 namespace rlx::compiler {
 
-/// Compiles specs in order. `dumpDir`: when not empty, the LLVM IR of each
+/// Compiles specs, side by side where `pool` has threads; the images are in the
+/// specs' order, and an error is that of the first spec that has one. `dumpDir`: when not empty, the LLVM IR of each
 /// kernel is written there as kernel-<digest of its spec>.ll.
-Result<std::vector<data::KernelImageT>> compileKernelBatch(std::span<const data::KernelSpecT> specs, PhaseTimes &times,
-                                                           const std::string &dumpDir);
+Result<std::vector<data::KernelImageT>> compileKernelBatch(std::span<const data::KernelSpecT> specs, ThreadPool &pool,
+                                                           PhaseTimes &times, const std::string &dumpDir);
 
 /// What kernels are compiled for on this machine.
 std::string kernelTarget();

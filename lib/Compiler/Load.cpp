@@ -29,7 +29,8 @@ class StoppedCompiler : public CompilerInterface {
 public:
   explicit StoppedCompiler(std::string stage) : stage(std::move(stage)) {}
   Result<SpecializeReply> specialize(const Binding &) override { return stopped(); }
-  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT>, PhaseTimes &) override {
+  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT>, ThreadPool &,
+                                                         PhaseTimes &) override {
     return stopped();
   }
   std::string target() const override { return {}; }
@@ -45,17 +46,21 @@ struct Source {
   OwningOpRef<ModuleOp> module;
   std::shared_ptr<WeightTable> weights;
   std::vector<std::string> warnings;
+  PhaseTimes times;
 };
 
 Result<Source> readSource(MLIRContext &context, const std::string &path, const LoadOptions &options) {
   llvm::StringRef name(path);
+  Stopwatch watch;
   if (name.ends_with(".mlir")) {
     if (options.dynamicInputs)
       return Error{ErrorCode::InvalidArgument, "'" + path + "': only the dims of ONNX models can be redeclared"};
     Result<OpenedModule> opened = openMlir(context, path, options.weightsFile);
     if (!opened)
       return opened.takeError();
-    return Source{std::move(opened->module), std::move(opened->weights), {}};
+    Source source{std::move(opened->module), std::move(opened->weights), {}, {}};
+    source.times.emplace_back("read", watch.lap());
+    return source;
   }
   if (name.ends_with(".onnx")) {
     if (!options.weightsFile.empty())
@@ -65,7 +70,8 @@ Result<Source> readSource(MLIRContext &context, const std::string &path, const L
     Result<ImportedModel> imported = importOnnx(context, path, importOptions);
     if (!imported)
       return imported.takeError();
-    return Source{std::move(imported->module), std::move(imported->weights), std::move(imported->warnings)};
+    return Source{std::move(imported->module), std::move(imported->weights), std::move(imported->warnings),
+                  std::move(imported->times)};
   }
   return Error{ErrorCode::InvalidArgument, "'" + path + "': not a kind of model that rlx reads (.onnx, .mlir)"};
 }
@@ -79,6 +85,7 @@ Status checkUntil(const LoadOptions &options) {
 
 /// From a module as written or imported to a model.
 Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOptions &options) {
+  Stopwatch watch;
   unsigned dumped = 0;
   if (Status status = dumpModule(*source.module, options.dumpDir, dumped++, kImport.str()); !status)
     return status.takeError();
@@ -110,10 +117,15 @@ Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOpt
     PassManager manager(&context);
     if (failed(transforms::buildPreparePipeline(manager, prepare)))
       return Error{ErrorCode::Internal, "stage '" + options.until + "' is not one of rlx-prepare"};
+    // What was read is verified, and what becomes of it once more at the end: after every pass it took half the time.
+    manager.enableVerifier(false);
     if (Status status = runPasses(manager, *source.module, ErrorCode::InvalidModel); !status)
+      return status.takeError();
+    if (Status status = verifyModule(*source.module); !status)
       return status.takeError();
     stopped = !options.until.empty();
   }
+  source.times.emplace_back("prepare", watch.lap());
 
   Result<ir::GraphOp> graph = onlyGraph(*source.module);
   if (!graph)
@@ -137,6 +149,8 @@ Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOpt
   LoadedModel loaded;
   loaded.model = std::move(*model);
   loaded.warnings = std::move(source.warnings);
+  source.times.emplace_back("model", watch.lap());
+  loaded.times = std::move(source.times);
   return loaded;
 }
 
@@ -172,7 +186,7 @@ Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTa
   Result<OpenedModule> opened = readMlir(*context, module, "module", std::move(weights));
   if (!opened)
     return opened.takeError();
-  return makeModel(*context, Source{std::move(opened->module), std::move(opened->weights), {}}, options);
+  return makeModel(*context, Source{std::move(opened->module), std::move(opened->weights), {}, {}}, options);
 }
 
 } // namespace rlx::compiler

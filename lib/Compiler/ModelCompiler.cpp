@@ -14,8 +14,6 @@
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <chrono>
-
 using namespace mlir;
 
 namespace rlx::compiler {
@@ -24,18 +22,6 @@ namespace {
 /// Specializations a context serves: types and attributes with numbers in them stay in it for good.
 constexpr unsigned kUsesOfContext = 64;
 
-class Stopwatch {
-public:
-  double lap() {
-    auto now = std::chrono::steady_clock::now();
-    double ms = std::chrono::duration<double, std::milli>(now - start).count();
-    start = now;
-    return ms;
-  }
-
-private:
-  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-};
 } // namespace
 
 struct ModelCompiler::Session {
@@ -145,8 +131,8 @@ Result<SpecializeReply> ModelCompiler::specialize(const Binding &binding) {
 }
 
 Result<std::vector<data::KernelImageT>> ModelCompiler::compileKernels(std::span<const data::KernelSpecT> specs,
-                                                                      PhaseTimes &times) {
-  return compileKernelBatch(specs, times, dumpDir);
+                                                                      ThreadPool &pool, PhaseTimes &times) {
+  return compileKernelBatch(specs, pool, times, dumpDir);
 }
 
 std::string ModelCompiler::target() const { return kernelTarget(); }

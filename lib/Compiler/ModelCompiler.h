@@ -23,7 +23,7 @@ public:
   ~ModelCompiler() override;
 
   Result<SpecializeReply> specialize(const Binding &binding) override;
-  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs,
+  Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs, ThreadPool &pool,
                                                          PhaseTimes &times) override;
   std::string target() const override;
 

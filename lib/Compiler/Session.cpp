@@ -4,6 +4,7 @@
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Path.h"
@@ -76,6 +77,13 @@ Status dumpModule(ModuleOp module, const std::string &folder, unsigned number, c
   flags.enableDebugInfo(true, false);
   module.print(stream, flags);
   return Status::ok();
+}
+
+Status verifyModule(ModuleOp module) {
+  DiagnosticCollector said(module.getContext());
+  if (succeeded(mlir::verify(module)))
+    return Status::ok();
+  return Error{ErrorCode::Internal, said.firstError()};
 }
 
 Status runPasses(PassManager &manager, ModuleOp module, ErrorCode code) {

@@ -11,8 +11,10 @@
 #include "mlir/IR/OwningOpRef.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rlx::compiler {
@@ -39,6 +41,21 @@ Result<ir::GraphOp> onlyGraph(mlir::ModuleOp module);
 
 /// Writes a module as NN-stage.mlir; does nothing for an empty folder.
 Status dumpModule(mlir::ModuleOp module, const std::string &folder, unsigned number, const std::string &stage);
+
+/// Milliseconds since it was made or last asked.
+class Stopwatch {
+public:
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double, std::milli>(now - std::exchange(start, now)).count();
+  }
+
+private:
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+/// Verifies a module that passes have made; what is wrong with it is a bug of ours.
+Status verifyModule(mlir::ModuleOp module);
 
 /// Runs passes on a module; what they said becomes the error.
 Status runPasses(mlir::PassManager &manager, mlir::ModuleOp module, ErrorCode code);

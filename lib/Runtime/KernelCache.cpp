@@ -1,26 +1,26 @@
 //===- KernelCache.cpp - kernels by spec ----------------------------------===//
 #include "KernelCache.h"
 
+#include "rlx/Runtime/Statistics.h"
+
 #include <chrono>
+#include <utility>
 
 using namespace rlx;
 
-void rlx::addTime(PhaseTimes &times, const std::string &phase, double ms) {
-  for (auto &[name, total] : times) {
-    if (name == phase) {
-      total += ms;
-      return;
-    }
-  }
-  times.emplace_back(phase, ms);
-}
-
 Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                            const std::vector<size_t> &mine, CompilerInterface &compiler, PhaseTimes &times, Got &got) {
+                            const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool,
+                            PhaseTimes &times, Got &got) {
   std::vector<data::KernelSpecT> wanted;
   for (size_t i : mine)
     wanted.push_back(specs[i]);
-  Result<std::vector<data::KernelImageT>> images = compiler.compileKernels(wanted, times);
+  auto start = std::chrono::steady_clock::now();
+  auto lap = [&] {
+    auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double, std::milli>(now - std::exchange(start, now)).count();
+  };
+  Result<std::vector<data::KernelImageT>> images = compiler.compileKernels(wanted, pool, times);
+  addTime(times, "compile", lap());
   if (!images)
     return images.takeError();
   if (images->size() != mine.size())
@@ -29,13 +29,13 @@ Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<
   for (size_t i = 0; i != mine.size(); ++i)
     if ((*images)[i].spec != keys[mine[i]])
       return Error{ErrorCode::Internal, "the compiler returned a kernel for another spec"};
-  auto start = std::chrono::steady_clock::now();
+  lap();
   Result<std::vector<LoadedKernel>> loaded = loader->load(*images);
   if (!loaded)
     return loaded.takeError();
   if (loaded->size() != mine.size())
     return Error{ErrorCode::Internal, "the loader returned another number of kernels"};
-  addTime(times, "load", std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+  addTime(times, "load", lap());
   for (size_t i = 0; i != mine.size(); ++i) {
     if (!(*loaded)[i].function)
       return Error{ErrorCode::Internal, "the loader returned no function"};
@@ -56,7 +56,7 @@ Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<
 
 Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> specs,
                                           std::span<const std::vector<uint8_t>> keys, CompilerInterface &compiler,
-                                          PhaseTimes &times) {
+                                          ThreadPool &pool, PhaseTimes &times) {
   Got got;
   got.kernels.resize(specs.size());
   size_t compiled = 0, codeBytes = 0;
@@ -77,7 +77,7 @@ Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> spe
       }
     }
     if (!mine.empty()) {
-      Status status = compile(specs, keys, mine, compiler, times, got);
+      Status status = compile(specs, keys, mine, compiler, pool, times, got);
       if (!status) {
         std::lock_guard lock(mutex);
         for (size_t i : mine)

@@ -22,10 +22,11 @@ public:
     size_t compiled = 0;               ///< by this call
     size_t codeBytes = 0;              ///< of those
   };
-  /// Kernels for `specs`, whose keys are `keys`; compiles what there is not. Adds
-  /// to `times`. A failure is not remembered.
+  /// Kernels for `specs`, whose keys are `keys`; compiles what there is not, on
+  /// `pool` too. Adds to `times`: "compile" is how long the caller waited for the
+  /// compiler. A failure is not remembered.
   Result<Got> get(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                  CompilerInterface &compiler, PhaseTimes &times);
+                  CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times);
 
   size_t count() const;
   size_t codeBytes() const;
@@ -36,7 +37,8 @@ private:
     size_t bytes = 0;
   };
   Status compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                 const std::vector<size_t> &mine, CompilerInterface &compiler, PhaseTimes &times, Got &got);
+                 const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times,
+                 Got &got);
 
   std::shared_ptr<KernelLoader> loader;
   mutable std::mutex mutex; // guards the members below
@@ -44,9 +46,6 @@ private:
   std::map<std::vector<uint8_t>, Entry> entries;
   size_t totalBytes = 0;
 };
-
-/// Adds milliseconds to a phase.
-void addTime(PhaseTimes &times, const std::string &phase, double ms);
 
 } // namespace rlx
 

@@ -3,6 +3,7 @@
 
 #include "KernelCache.h"
 #include "rlx/Runtime/Tensor.h"
+#include "rlx/Runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <chrono>
@@ -176,6 +177,36 @@ Result<TemplateTree::Template> SpecializationCache::findTemplate(const Sizes &si
   return plan;
 }
 
+std::shared_ptr<const SpecializationCache::Fixed>
+SpecializationCache::fixedOf(const TemplateTree::Template &plan) const {
+  std::lock_guard lock(treeMutex);
+  auto found = fixedByTemplate.find(plan);
+  return found == fixedByTemplate.end() ? nullptr : found->second;
+}
+
+Result<std::shared_ptr<const SpecializationCache::Fixed>>
+SpecializationCache::findFixed(const TemplateTree::Template &plan) {
+  auto fixed = std::make_shared<Fixed>(plan->buffers.size());
+  std::vector<WeightRequest> requests;
+  std::vector<size_t> places;
+  for (size_t i = 0; i != plan->buffers.size(); ++i) {
+    const data::BufferT &buffer = *plan->buffers[i];
+    if (buffer.kind == data::BufferKind::Constant)
+      (*fixed)[i] = buffer.data.data();
+    if (buffer.kind != data::BufferKind::Weight)
+      continue;
+    requests.push_back({buffer.name, layoutOf(buffer)});
+    places.push_back(i);
+  }
+  Result<std::vector<std::span<const std::byte>>> weights = model->weights().get(requests, engine->pool());
+  if (!weights)
+    return weights.takeError();
+  for (size_t i = 0; i != places.size(); ++i)
+    (*fixed)[places[i]] = (*weights)[i].data();
+  std::lock_guard lock(treeMutex);
+  return fixedByTemplate.try_emplace(plan, std::move(fixed)).first->second;
+}
+
 Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making) {
   Result<TemplateTree::Template> plan = findTemplate(sizes, making);
   if (!plan)
@@ -193,30 +224,37 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
     return made.takeError();
   ready->plan = std::move(*made);
 
-  Result<KernelCache::Got> kernels =
-      engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, making.times);
+  // Kernels and weights need nothing of each other.
+  Result<KernelCache::Got> kernels = KernelCache::Got();
+  Result<std::shared_ptr<const Fixed>> fixed = fixedOf(*plan);
+  PhaseTimes compiling;
+  auto getKernels = [&] {
+    kernels = engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, engine->pool(), compiling);
+  };
+  if (*fixed) {
+    getKernels();
+  } else {
+    double packingMs = 0;
+    parallelFor(engine->pool(), 2, [&](size_t i) {
+      if (i == 0)
+        return getKernels();
+      Stopwatch packing;
+      fixed = findFixed(*plan);
+      packingMs = packing.ms();
+    });
+    addTime(making.times, "weights", packingMs);
+  }
+  for (const auto &[phase, ms] : compiling)
+    addTime(making.times, phase, ms);
   if (!kernels)
     return kernels.takeError();
+  if (!fixed)
+    return fixed.takeError();
   ready->kernels = std::move(kernels->kernels);
   making.kernelsCompiled = kernels->compiled;
   making.kernelsReused = ready->kernels.size() - kernels->compiled;
   making.codeBytes = kernels->codeBytes;
-
-  Stopwatch packing;
-  const data::PlanTemplateT &templ = **plan;
-  ready->fixed.resize(templ.buffers.size());
-  for (size_t i = 0; i != templ.buffers.size(); ++i) {
-    const data::BufferT &buffer = *templ.buffers[i];
-    if (buffer.kind == data::BufferKind::Constant)
-      ready->fixed[i] = buffer.data.data();
-    if (buffer.kind != data::BufferKind::Weight)
-      continue;
-    Result<std::span<const std::byte>> bytes = model->weights().get(buffer.name, layoutOf(buffer));
-    if (!bytes)
-      return bytes.takeError();
-    ready->fixed[i] = bytes->data();
-  }
-  addTime(making.times, "weights", packing.ms());
+  ready->fixed = **fixed;
 
   for (size_t i = 0; i != model->inputShapes().size(); ++i) {
     std::vector<int64_t> shape;

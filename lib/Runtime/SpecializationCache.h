@@ -62,6 +62,13 @@ private:
     uint64_t kernelsCompiled = 0, kernelsReused = 0, codeBytes = 0;
   };
 
+  /// Where the weights and constants of a template lie: the same for all its bindings. One per buffer.
+  using Fixed = std::vector<const void *>;
+  /// Null where nobody has asked yet.
+  std::shared_ptr<const Fixed> fixedOf(const TemplateTree::Template &plan) const;
+  /// Packs what is not packed yet.
+  Result<std::shared_ptr<const Fixed>> findFixed(const TemplateTree::Template &plan);
+
   Result<Ready> make(const Sizes &sizes, Making &making);
   Result<TemplateTree::Template> findTemplate(const Sizes &sizes, Making &making);
   void publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making);
@@ -78,8 +85,9 @@ private:
   std::optional<MissReport> lastMiss;
   Statistics counts;
 
-  mutable std::mutex treeMutex; // guards `tree`, never held while compiling
+  mutable std::mutex treeMutex; // guards the members below, never held while compiling
   TemplateTree tree;
+  std::map<TemplateTree::Template, std::shared_ptr<const Fixed>> fixedByTemplate;
   std::mutex templateTurn; // held while a template is being made
 };
 

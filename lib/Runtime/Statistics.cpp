@@ -3,6 +3,16 @@
 
 using namespace rlx;
 
+void rlx::addTime(PhaseTimes &times, const std::string &phase, double ms) {
+  for (auto &[name, total] : times) {
+    if (name == phase) {
+      total += ms;
+      return;
+    }
+  }
+  times.emplace_back(phase, ms);
+}
+
 const char *rlx::originName(Origin origin) {
   switch (origin) {
   case Origin::Hit:

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rlx {
@@ -31,6 +32,8 @@ struct LoadOptions {
 struct LoadedModel {
   std::shared_ptr<const Model> model;
   std::vector<std::string> warnings;
+  /// Milliseconds by phase: what reading was made of (parse, import; or read), prepare, model.
+  std::vector<std::pair<std::string, double>> times;
 };
 
 /// Loads a .onnx or .mlir file, prepares the graph and gives a model

@@ -2,6 +2,7 @@
 #ifndef RLX_IMPORT_ONNX_H
 #define RLX_IMPORT_ONNX_H
 
+#include "rlx/Runtime/Compiler.h"
 #include "rlx/Runtime/WeightTable.h"
 #include "rlx/Support/Result.h"
 
@@ -29,11 +30,14 @@ struct ImportOptions {
 /// A model in the rlx dialect: one `rlx.graph @main` that has been verified.
 struct ImportedModel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// The initializers that are not constants, by name. Their bytes belong to the
-  /// parsed file or to mapped external data, and are not copied.
+  /// The initializers that are not constants, by name. Their bytes lie in the
+  /// mapped file, in mapped external data or in the parsed message, and are not
+  /// copied.
   std::shared_ptr<WeightTable> weights;
   /// Things in the file that were wrong but could be ignored, a line each.
   std::vector<std::string> warnings;
+  /// Milliseconds: parse, import.
+  PhaseTimes times;
 };
 
 /// Reads an ONNX model, opset 7 to current. External data is looked for in the

@@ -14,6 +14,8 @@
 
 namespace rlx {
 
+class ThreadPool;
+
 /// Milliseconds by phase name, in the order they ran.
 using PhaseTimes = std::vector<std::pair<std::string, double>>;
 
@@ -37,9 +39,11 @@ public:
   /// failed requirement of the graph is a reply with `error` set.
   virtual Result<SpecializeReply> specialize(const Binding &binding) = 0;
 
-  /// Compiles kernels, one image per spec, in order.
+  /// Compiles kernels, one image per spec, in order; side by side where `pool` has
+  /// threads for it. Adds the time of each phase to `times`, summed over threads.
+  /// An Error is that of the first spec that has one.
   virtual Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs,
-                                                                 PhaseTimes &times) = 0;
+                                                                 ThreadPool &pool, PhaseTimes &times) = 0;
 
   /// Goes into every KernelSpec: the machine code is made for.
   virtual std::string target() const = 0;

@@ -12,6 +12,9 @@
 
 namespace rlx {
 
+/// Adds milliseconds to a phase, at the end where it is new.
+void addTime(PhaseTimes &times, const std::string &phase, double ms);
+
 /// "{B=2, S=3}".
 std::string bindingString(const Binding &binding);
 

@@ -10,7 +10,9 @@
 
 #include <google/protobuf/unknown_field_set.h>
 
+#include <chrono>
 #include <set>
+#include <utility>
 
 using namespace rlx;
 using namespace rlx::onnx_import;
@@ -27,10 +29,9 @@ static StringRef normalDomain(StringRef domain) { return domain == "ai.onnx" ? S
 
 static std::string functionKey(StringRef domain, StringRef name) { return (normalDomain(domain) + "::" + name).str(); }
 
-Importer::Importer(mlir::MLIRContext &context, std::shared_ptr<::onnx::ModelProto> model, std::string folder,
-                   const ImportOptions &options)
-    : builder(&context), tensors(model, std::move(folder)), loc(mlir::UnknownLoc::get(&context)), context(context),
-      model(std::move(model)), options(options), weights(std::make_shared<WeightTable>()) {}
+Importer::Importer(mlir::MLIRContext &context, ParsedModel parsed, std::string folder, const ImportOptions &options)
+    : builder(&context), tensors(parsed, std::move(folder)), loc(mlir::UnknownLoc::get(&context)), context(context),
+      model(parsed.model), options(options), weights(std::make_shared<WeightTable>()) {}
 
 //===----------------------------------------------------------------------===//
 // Problems
@@ -356,7 +357,8 @@ Status Importer::fillWeights() {
     if (row == rows.end() || !status)
       return;
     TensorData &data = row->second;
-    Status added = weights->add(op.getRow().str(), WeightRow{data.type, data.shape, data.bytes, data.owner});
+    Status added =
+        weights->add(op.getRow().str(), WeightRow{data.type, data.shape, data.bytes, data.owner, data.mapped});
     if (!added)
       status = added;
     rows.erase(row);
@@ -642,12 +644,20 @@ SmallVector<Value> Importer::inlineGraph(const ::onnx::GraphProto &graph, Scope 
 // Entry points
 //===----------------------------------------------------------------------===//
 
-Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, std::span<const std::byte> bytes,
-                                      const std::string &folder, const ImportOptions &options) {
-  Result<std::shared_ptr<::onnx::ModelProto>> model = parseModel(bytes);
-  if (!model)
-    return model.takeError();
-  Result<ImportedModel> result = Importer(context, std::move(*model), folder, options).run();
+/// `file` keeps the bytes where they are; null when nothing does.
+static Result<ImportedModel> importBytes(mlir::MLIRContext &context, std::span<const std::byte> bytes,
+                                         std::shared_ptr<const void> file, const std::string &folder,
+                                         const ImportOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  auto lap = [&] {
+    auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double, std::milli>(now - std::exchange(start, now)).count();
+  };
+  Result<ParsedModel> parsed = parseModel(bytes, std::move(file));
+  double parseMs = lap();
+  if (!parsed)
+    return parsed.takeError();
+  Result<ImportedModel> result = Importer(context, std::move(*parsed), folder, options).run();
   if (!result) {
     Error error = result.takeError();
     error.message = printable(std::move(error.message));
@@ -655,7 +665,13 @@ Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, std::span<cons
   }
   for (std::string &warning : result->warnings)
     warning = printable(std::move(warning));
+  result->times = {{"parse", parseMs}, {"import", lap()}};
   return result;
+}
+
+Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, std::span<const std::byte> bytes,
+                                      const std::string &folder, const ImportOptions &options) {
+  return importBytes(context, bytes, nullptr, folder, options);
 }
 
 Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, const std::string &path,
@@ -665,7 +681,7 @@ Result<ImportedModel> rlx::importOnnx(mlir::MLIRContext &context, const std::str
     return file.takeError();
   size_t slash = path.rfind('/');
   std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  Result<ImportedModel> result = importOnnx(context, file->bytes, folder, options);
+  Result<ImportedModel> result = importBytes(context, file->bytes, file->owner, folder, options);
   if (!result) {
     Error error = result.takeError();
     error.message = path + ": " + error.message;

@@ -40,8 +40,7 @@ struct Scope {
 /// One import. Not reusable.
 class Importer {
 public:
-  Importer(mlir::MLIRContext &context, std::shared_ptr<::onnx::ModelProto> model, std::string folder,
-           const ImportOptions &options);
+  Importer(mlir::MLIRContext &context, ParsedModel parsed, std::string folder, const ImportOptions &options);
 
   Result<ImportedModel> run();
 

@@ -2,6 +2,7 @@
 #include "Proto.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MathExtras.h"
@@ -9,6 +10,7 @@
 
 #include "onnx/onnx_pb.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <cstring>
@@ -19,20 +21,162 @@ using rlx::data::ElementType;
 
 static Error invalid(std::string message) { return {ErrorCode::InvalidModel, std::move(message)}; }
 
-Result<std::shared_ptr<::onnx::ModelProto>> rlx::onnx_import::parseModel(std::span<const std::byte> bytes) {
+//===----------------------------------------------------------------------===//
+// Parsing around large contents
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+using google::protobuf::MessageLite;
+using Bytes = std::span<const std::byte>;
+
+/// Raw contents longer than this stay in the file. What is shorter becomes constants of the graph, mostly.
+constexpr size_t kOutsideFrom = 1024;
+
+constexpr uint32_t kLengthDelimited = 2;
+constexpr uint32_t kModelGraph = 7, kGraphInitializer = 5, kTensorRawData = 9; // field numbers of onnx.proto
+
+struct Field {
+  uint32_t number, wireType;
+  Bytes whole;
+  Bytes payload; // of a length-delimited field
+};
+
+std::optional<uint64_t> takeVarint(Bytes &bytes) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+    auto byte = std::to_integer<uint64_t>(bytes.front());
+    bytes = bytes.subspan(1);
+    value |= (byte & 0x7f) << shift;
+    if (byte < 0x80)
+      return value;
+  }
+  return std::nullopt;
+}
+
+/// The field at the front; nothing where there is none that is well formed, or one of a kind that ONNX does not have.
+std::optional<Field> takeField(Bytes &bytes) {
+  Bytes rest = bytes;
+  std::optional<uint64_t> tag = takeVarint(rest);
+  if (!tag || *tag > UINT32_MAX || *tag >> 3 == 0)
+    return std::nullopt;
+  Field field{static_cast<uint32_t>(*tag >> 3), static_cast<uint32_t>(*tag & 7), {}, {}};
+  std::optional<uint64_t> length;
+  switch (field.wireType) {
+  case 0:
+    if (!takeVarint(rest))
+      return std::nullopt;
+    length = 0;
+    break;
+  case 1:
+    length = 8;
+    break;
+  case kLengthDelimited:
+    length = takeVarint(rest);
+    break;
+  case 5:
+    length = 4;
+    break;
+  default:
+    break;
+  }
+  if (!length || *length > rest.size())
+    return std::nullopt;
+  field.payload = rest.first(static_cast<size_t>(*length));
+  rest = rest.subspan(field.payload.size());
+  field.whole = bytes.first(bytes.size() - rest.size());
+  bytes = rest;
+  return field;
+}
+
+/// Parsing pieces of a message one after another is parsing the message.
+bool merge(MessageLite &message, Bytes piece) {
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(piece.data()),
+                                                static_cast<int>(piece.size()));
+  return piece.empty() || (message.MergePartialFromCodedStream(&stream) && stream.ConsumedEntireMessage());
+}
+
+/// Calls `special` for each field, and merges runs of those for which it gives false into `message`.
+bool mergeAround(MessageLite &message, Bytes bytes, llvm::function_ref<bool(const Field &field, bool &good)> special) {
+  Bytes all = bytes;
+  size_t begin = 0;
+  while (!bytes.empty()) {
+    size_t at = all.size() - bytes.size();
+    std::optional<Field> field = takeField(bytes);
+    if (!field)
+      return false;
+    // What comes before has to be merged before, so that repeated fields keep their order.
+    bool good = true;
+    Bytes before = all.subspan(begin, at - begin);
+    if (field->wireType != kLengthDelimited || field->payload.size() <= kOutsideFrom)
+      continue;
+    if (!merge(message, before))
+      return false;
+    begin = at;
+    if (special(*field, good))
+      begin = all.size() - bytes.size();
+    if (!good)
+      return false;
+  }
+  return merge(message, all.subspan(begin));
+}
+
+/// The one raw content of a tensor when it is large; nothing otherwise.
+std::optional<Field> largeContent(Bytes tensor) {
+  std::optional<Field> found;
+  while (!tensor.empty()) {
+    std::optional<Field> field = takeField(tensor);
+    if (!field || (field->number == kTensorRawData && found))
+      return std::nullopt;
+    if (field->number == kTensorRawData && field->wireType == kLengthDelimited)
+      found = field;
+  }
+  return found && found->payload.size() > kOutsideFrom ? found : std::nullopt;
+}
+
+/// Fills `parsed` but for large contents; false where the bytes are not of the form that this expects.
+bool parseAround(Bytes bytes, ParsedModel &parsed) {
+  return mergeAround(*parsed.model, bytes, [&](const Field &field, bool &good) {
+    if (field.number != kModelGraph)
+      return false;
+    ::onnx::GraphProto &graph = *parsed.model->mutable_graph();
+    good = mergeAround(graph, field.payload, [&](const Field &inner, bool &innerGood) {
+      std::optional<Field> content;
+      if (inner.number == kGraphInitializer)
+        content = largeContent(inner.payload);
+      if (!content)
+        return false;
+      ::onnx::TensorProto &tensor = *graph.add_initializer();
+      auto before = static_cast<size_t>(content->whole.data() - inner.payload.data());
+      innerGood = merge(tensor, inner.payload.first(before)) &&
+                  merge(tensor, inner.payload.subspan(before + content->whole.size()));
+      parsed.outside[&tensor] = content->payload;
+      return true;
+    });
+    return true;
+  });
+}
+
+} // namespace
+
+Result<ParsedModel> rlx::onnx_import::parseModel(std::span<const std::byte> bytes, std::shared_ptr<const void> file) {
   if (bytes.empty())
     return invalid("the file is empty");
   // Protobuf counts in int; a larger message would be cut silently.
   if (bytes.size() > static_cast<size_t>(INT32_MAX))
     return invalid("the file is larger than 2 GiB, which no ONNX file can be (weights belong in external data)");
-  auto model = std::make_shared<::onnx::ModelProto>();
-  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  // "Partial": a missing required field must not make protobuf write to stderr.
-  if (!model->ParsePartialFromZeroCopyStream(&stream))
-    return invalid("not an ONNX file, or a truncated one");
-  if (!model->has_graph())
+  ParsedModel parsed{std::make_shared<::onnx::ModelProto>(), {}, file};
+  if (!file || !parseAround(bytes, parsed)) {
+    // In one piece: protobuf has the last word on what is a message.
+    parsed.outside.clear();
+    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+    // "Partial": a missing required field must not make protobuf write to stderr.
+    if (!parsed.model->ParsePartialFromZeroCopyStream(&stream))
+      return invalid("not an ONNX file, or a truncated one");
+  }
+  if (!parsed.model->has_graph())
     return invalid("not an ONNX file: it has no graph");
-  return model;
+  return parsed;
 }
 
 std::optional<ElementType> rlx::onnx_import::elementTypeOf(int32_t onnxType) {
@@ -129,6 +273,7 @@ std::string rlx::onnx_import::printable(std::string text) {
 
 /// Bytes of our own, for what must be converted or aligned.
 static std::span<std::byte> allocate(TensorData &tensor, size_t size) {
+  tensor.mapped = false;
   // 8-byte units, so that every element type is aligned.
   auto storage = std::make_shared<std::vector<uint64_t>>(size / 8 + 1);
   std::span<std::byte> bytes = std::as_writable_bytes(std::span<uint64_t>(*storage)).first(size);
@@ -193,9 +338,16 @@ Result<TensorData> TensorReader::read(const ::onnx::TensorProto &tensor) {
   };
   auto borrow = [&](const void *data) {
     result.bytes = {static_cast<const std::byte *>(data), static_cast<size_t>(expected)};
-    result.owner = std::shared_ptr<const void>(model, data);
+    result.owner = std::shared_ptr<const void>(parsed.model, data);
   };
-  if (tensor.has_raw_data()) {
+  if (auto outside = parsed.outside.find(&tensor); outside != parsed.outside.end()) {
+    if (outside->second.size() != expected)
+      return invalid(name + " holds " + std::to_string(outside->second.size()) + " bytes, its type and dims say " +
+                     std::to_string(expected));
+    result.bytes = outside->second;
+    result.owner = parsed.file;
+    result.mapped = true;
+  } else if (tensor.has_raw_data()) {
     if (tensor.raw_data().size() != expected)
       return invalid(name + " holds " + std::to_string(tensor.raw_data().size()) + " bytes, its type and dims say " +
                      std::to_string(expected));
@@ -307,7 +459,7 @@ Result<TensorData> TensorReader::readExternal(const ::onnx::TensorProto &tensor,
                    std::to_string(expected) + ", but '" + location + "' has " + std::to_string(available));
   result.bytes = mapping->bytes.subspan(offset, expected);
   result.owner = mapping->owner;
-  alignElements(result);
+  result.mapped = true;
   if (result.type == ElementType::I1)
     normaliseBooleans(result);
   return result;

@@ -27,19 +27,29 @@ class TensorProto;
 
 namespace rlx::onnx_import {
 
-/// A tensor of the file: row-major little-endian bytes that live as long as
-/// `owner`.
+/// A tensor of the file: row-major little-endian bytes, at any address, that live
+/// as long as `owner`.
 struct TensorData {
   data::ElementType type;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
   int64_t elements = 0;
+  bool mapped = false; ///< the bytes lie in a mapped file
 };
 
-/// Parses a whole model. Errors: InvalidModel (truncated, foreign, or larger than
-/// the 2 GiB protobuf allows).
-Result<std::shared_ptr<::onnx::ModelProto>> parseModel(std::span<const std::byte> bytes);
+/// A model, and what of it was not copied: large raw contents of the graph's
+/// initializers, which `model` then lacks.
+struct ParsedModel {
+  std::shared_ptr<::onnx::ModelProto> model;
+  std::map<const ::onnx::TensorProto *, std::span<const std::byte>> outside;
+  std::shared_ptr<const void> file; ///< keeps `outside` mapped
+};
+
+/// Parses a whole model. With `file`, which keeps `bytes` where they are, large
+/// contents stay there; without it everything is copied. Errors: InvalidModel
+/// (truncated, foreign, or larger than the 2 GiB protobuf allows).
+Result<ParsedModel> parseModel(std::span<const std::byte> bytes, std::shared_ptr<const void> file);
 
 /// rlx's element type for a number of TensorProto.DataType, where there is one.
 std::optional<data::ElementType> elementTypeOf(int32_t onnxType);
@@ -53,9 +63,8 @@ std::optional<int64_t> elementCount(std::span<const int64_t> shape);
 /// Reads tensors of one model, and keeps the files of external data mapped.
 class TensorReader {
 public:
-  /// `model` owns the protobuf messages; `folder` may be empty.
-  TensorReader(std::shared_ptr<::onnx::ModelProto> model, std::string folder)
-      : model(std::move(model)), folder(std::move(folder)) {}
+  /// `parsed` owns the protobuf messages; `folder` may be empty.
+  TensorReader(ParsedModel parsed, std::string folder) : parsed(std::move(parsed)), folder(std::move(folder)) {}
 
   /// The bytes of a tensor that is part of the model, without copying them where
   /// the file's form allows. Errors name the tensor.
@@ -65,7 +74,7 @@ private:
   Result<MappedFile> openExternal(const std::string &location);
   Result<TensorData> readExternal(const ::onnx::TensorProto &tensor, TensorData result, uint64_t expected);
 
-  std::shared_ptr<::onnx::ModelProto> model;
+  ParsedModel parsed;
   std::string folder;
   std::map<std::string, MappedFile> files;
 };
