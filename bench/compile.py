@@ -55,6 +55,7 @@ def measure(case: catalog.Case, flags: argparse.Namespace) -> dict:
                 answers.append(worker.ask("prepare", binding=case.binding))
             result["threads"][str(threads)] = {
                 "load_ms": worker.ready["load_ms"],
+                "load_ms_by_phase": worker.ready["load_ms_by_phase"],
                 "first_ms": answers[0]["ms"],
                 "ms": statistics.median(answer["ms"] for answer in answers[1:]),
                 "ms_by_phase": middle_of([answer["ms_by_phase"] for answer in answers[1:]]),
@@ -81,6 +82,8 @@ def measure(case: catalog.Case, flags: argparse.Namespace) -> dict:
 
 def show(out: report.Report, result: dict, shown: int) -> None:
     name = f"{result['model']} {result['size']}"
+    loading = next(iter(result["threads"].values()))["load_ms_by_phase"]
+    out.say(f"\n{name}: loading, ms: " + ", ".join(f"{phase} {ms:.2f}" for phase, ms in loading.items()))
     phases = list(dict.fromkeys(phase for one in result["threads"].values() for phase in one["ms_by_phase"]))
     rows = [["threads", "loading", "first", "again", *phases]]
     for threads, one in result["threads"].items():

@@ -10,6 +10,7 @@
 #include "rlx/Runtime/CodeMemory.h"
 #include "rlx/Runtime/Instantiate.h"
 #include "rlx/Runtime/Model.h"
+#include "rlx/Runtime/ThreadPool.h"
 
 #include <cmath>
 #include <cstring>
@@ -29,21 +30,16 @@ using namespace rlx::bench;
 
 namespace {
 
-/// Memory that starts at a cache line.
+/// Memory that has been touched.
 class Room {
 public:
-  explicit Room(size_t bytes)
-      : size(std::max<size_t>((bytes + 63) / 64, 1) * 64),
-        memory(static_cast<std::byte *>(std::aligned_alloc(64, size)), std::free) {
-    if (!memory)
-      throw std::bad_alloc();
-    std::memset(memory.get(), 0, size);
+  explicit Room(size_t bytes) : memory(static_cast<std::byte *>(allocate(bytes)), std::free) {
+    std::memset(memory.get(), 0, bytes);
   }
   std::byte *data() const { return memory.get(); }
   float *floats() const { return reinterpret_cast<float *>(memory.get()); }
 
 private:
-  size_t size;
   std::unique_ptr<std::byte, void (*)(void *)> memory;
 };
 
@@ -166,7 +162,10 @@ public:
     const std::vector<uint8_t> &key = bound->keys[bound->steps[0].kernel];
     if (!kernels.contains(key)) {
       PhaseTimes times;
-      auto images = model->compiler()->compileKernels({&bound->kernels[bound->steps[0].kernel], 1}, times);
+      Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(1);
+      if (!pool)
+        return pool.takeError();
+      auto images = model->compiler()->compileKernels({&bound->kernels[bound->steps[0].kernel], 1}, **pool, times);
       if (!images)
         return images.takeError();
       const data::KernelImageT *batch[] = {&images->front()};

@@ -19,6 +19,7 @@
 #include "rlx/Runtime/Executable.h"
 #include "rlx/Runtime/Instantiate.h"
 #include "rlx/Runtime/Model.h"
+#include "rlx/Runtime/ThreadPool.h"
 #include "rlx/Tools/CommandLine.h"
 #include "rlx/Tools/DataSet.h"
 #include "rlx/Tools/Files.h"
@@ -115,6 +116,7 @@ public:
     if (!loaded)
       return loaded.takeError();
     model = loaded->model;
+    loadTimes = loaded->times;
     return fresh();
   }
 
@@ -216,6 +218,9 @@ public:
     double instantiateMs = millisecondsSince(start);
     if (!made)
       return made.takeError();
+    Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(1);
+    if (!pool)
+      return pool.takeError();
     Json list = Json::array();
     std::vector<size_t> uses((*made)->kernels.size());
     for (const StepInstance &step : (*made)->steps)
@@ -223,7 +228,7 @@ public:
     for (size_t i = 0; i < uses.size(); ++i) {
       PhaseTimes times;
       start = std::chrono::steady_clock::now();
-      auto images = compiler.compileKernels({&(*made)->kernels[i], 1}, times);
+      auto images = compiler.compileKernels({&(*made)->kernels[i], 1}, **pool, times);
       double ms = millisecondsSince(start);
       if (!images)
         return images.takeError();
@@ -252,6 +257,7 @@ public:
   }
 
   DataSet data;
+  PhaseTimes loadTimes;
 
 private:
   int threads = 1;
@@ -277,6 +283,7 @@ int serve(const CLI::App &app, const Flags &flags) {
   if (Status status = worker.load(flags); !status)
     return fail(app, status.error());
   Json ready{{"engine", "rlx"}, {"version", "of this checkout"}, {"load_ms", millisecondsSince(start)}};
+  ready["load_ms_by_phase"] = phasesJson(worker.loadTimes);
   if (!flags.inputs.empty()) {
     Result<std::vector<Tensor>> outputs = worker.run();
     ready["first_answer_ms"] = millisecondsSince(start);

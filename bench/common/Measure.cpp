@@ -11,6 +11,7 @@
 #include <immintrin.h>
 #include <new>
 #include <sched.h>
+#include <sys/mman.h>
 #include <thread>
 #include <time.h>
 #include <unistd.h>
@@ -155,14 +156,25 @@ struct Memory::Impl {
   size_t bytes = 0;
 };
 
+static constexpr size_t kHugePage = size_t(2) << 20;
+
 // Every thread has 8 streams of whole 256-byte blocks at most, for up to 16 threads.
 static constexpr size_t kBlock = 256, kMaxStreams = 8, kUnit = kBlock * kMaxStreams * 16;
 
+void *rlx::bench::allocate(size_t bytes) {
+  size_t alignment = bytes >= kHugePage ? kHugePage : 4096;
+  bytes = std::max<size_t>((bytes + alignment - 1) / alignment, 1) * alignment;
+  void *memory = std::aligned_alloc(alignment, bytes);
+  if (!memory)
+    throw std::bad_alloc();
+  if (alignment == kHugePage)
+    ::madvise(memory, bytes, MADV_HUGEPAGE); // a wish: there are systems without
+  return memory;
+}
+
 Memory::Memory(size_t bytes) : impl(std::make_unique<Impl>()) {
   impl->bytes = std::max<size_t>((bytes + kUnit - 1) / kUnit, 1) * kUnit;
-  impl->data = static_cast<std::byte *>(std::aligned_alloc(4096, (impl->bytes + 4095) / 4096 * 4096));
-  if (!impl->data)
-    throw std::bad_alloc();
+  impl->data = static_cast<std::byte *>(allocate(impl->bytes));
   std::memset(impl->data, 1, impl->bytes);
 }
 

@@ -30,6 +30,10 @@ int cpuCount();
 /// One sample of about 3 ms on each of `threads` threads.
 double fmaPeak(int threads = 1);
 
+/// Memory for `std::free`, on huge pages where it is large and the system gives them, as weights are: with small ones
+/// reading from memory is a third slower here. Not touched.
+void *allocate(size_t bytes);
+
 /// Memory that is read and copied in several streams at once, to see what its level of the memory system gives.
 class Memory {
 public:
