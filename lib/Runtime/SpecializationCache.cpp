@@ -22,6 +22,27 @@ private:
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
+/// Buffers that a step touches or that are an output. A template may name a weight in a layout that nothing reads.
+std::vector<bool> usedBuffers(const data::PlanTemplateT &plan) {
+  std::vector<bool> used(plan.buffers.size());
+  auto use = [&](const data::AccessT &access) {
+    if (access.kind != data::AccessKind::Iota)
+      used[access.buffer] = true;
+  };
+  for (const auto &step : plan.steps) {
+    for (const auto *accesses : {&step->inputs, &step->outputs}) {
+      for (const auto &access : *accesses) {
+        use(*access);
+        for (const auto &index : access->indices)
+          use(*index);
+      }
+    }
+  }
+  for (const auto &output : plan.outputs)
+    used[output->buffer] = true;
+  return used;
+}
+
 std::string milliseconds(double ms) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.2f ms", ms);
@@ -187,13 +208,14 @@ SpecializationCache::fixedOf(const TemplateTree::Template &plan) const {
 Result<std::shared_ptr<const SpecializationCache::Fixed>>
 SpecializationCache::findFixed(const TemplateTree::Template &plan) {
   auto fixed = std::make_shared<Fixed>(plan->buffers.size());
+  std::vector<bool> used = usedBuffers(*plan);
   std::vector<WeightRequest> requests;
   std::vector<size_t> places;
   for (size_t i = 0; i != plan->buffers.size(); ++i) {
     const data::BufferT &buffer = *plan->buffers[i];
     if (buffer.kind == data::BufferKind::Constant)
       (*fixed)[i] = buffer.data.data();
-    if (buffer.kind != data::BufferKind::Weight)
+    if (buffer.kind != data::BufferKind::Weight || !used[i])
       continue;
     requests.push_back({buffer.name, layoutOf(buffer)});
     places.push_back(i);
