@@ -148,6 +148,12 @@ void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
   constexpr double kGroup = 4, kEnough = 16;
   if (spec.family == Family::Matmul && tiles / kGroup >= kEnough)
     unit = std::ceil(unit / kGroup) * kGroup;
+  // Attention packs the keys of each batch index that a range of it meets: whole ones, or quarters where they are few.
+  if (spec.family == Family::Attention) {
+    auto perBatch = static_cast<double>((call.integers[spec.batch_rank] - 1) / spec.row_class + 1);
+    double least = tiles / perBatch >= kEnough / 2 ? perBatch : std::ceil(perBatch / 4);
+    unit = std::ceil(unit / least) * least;
+  }
   if (unit >= tiles)
     return;
   call.unitTiles = static_cast<int64_t>(unit);

@@ -365,6 +365,25 @@ TEST(Split, LargeStepsAreShared) {
   EXPECT_EQ(split(Family::Matmul, {128, 1536, 384}, 96).unitTiles, 4);
 }
 
+TEST(Split, AttentionStaysWithItsKeys) {
+  auto unit = [](int64_t heads, int64_t length) {
+    data::KernelSpecT spec;
+    spec.family = Family::Attention;
+    spec.rank = 4;
+    spec.batch_rank = 2;
+    spec.row_class = kAttentionRows;
+    StepInstance call;
+    call.integers = {1, heads, length, length, 32, 32};
+    call.tiles = heads * ((length - 1) / kAttentionRows + 1);
+    splitStep(spec, call);
+    return call.unitTiles;
+  };
+  // Whole heads where there are enough of them, or several; else quarters of one.
+  EXPECT_EQ(unit(12, 128), 16);
+  EXPECT_EQ(unit(12, 16) % 2, 0);
+  EXPECT_EQ(unit(2, 4096), 128);
+}
+
 TEST(Split, AnySizes) {
   int64_t huge = INT64_MAX / 16;
   EXPECT_GT(split(Family::Loops, {huge, 1}, huge, 2).unitTiles, 1 << 30);
