@@ -262,6 +262,17 @@ TEST(Matmul, batchesWithSharedOperands) {
   check({.M = 6, .N = 33, .K = 8, .batch = {3}, .packed = true, .bShared = {true}}, kF32);
 }
 
+/// Rows of 16 bits are widened a tile at a time, whole vectors and what is left.
+TEST(Matmul, sixteenBitRows) {
+  for (ElementType type : {ElementType::F16, ElementType::BF16})
+    for (bool packed : {true, false})
+      for (bool transposed : {false, true})
+        for (int64_t M : {1, 2, 4, 5, 6, 7, 9, 20})
+          for (int64_t K : {0, 1, 15, 16, 17, 50})
+            check({.M = M, .N = 37, .K = K, .a = type, .packed = packed, .aTransposed = transposed}, kF32);
+  check({.M = 9, .N = 37, .K = 33, .batch = {2, 3}, .a = ElementType::BF16, .aShared = {true, false}}, kF32);
+}
+
 /// 2x the bits of f16 and bf16 are kept by f32 sums: only the store rounds.
 TEST(Matmul, sixteenBitOperands) {
   for (ElementType type : {ElementType::F16, ElementType::BF16})
@@ -477,12 +488,14 @@ TEST(Matmul, nanAndInfinityStayInTheirRowsAndColumns) {
 /// the range of tiles, has the same bits.
 TEST(Matmul, aRowsBitsDependOnTheRowAlone) {
   constexpr int64_t kMost = 40;
+  using Types = std::pair<ElementType, ElementType>;
   for (bool packed : {true, false})
-    for (ElementType b : {ElementType::F32, ElementType::I8})
+    for (auto [a, b] : {Types(ElementType::F32, ElementType::F32), Types(ElementType::F32, ElementType::I8),
+                        Types(ElementType::F16, ElementType::F16)})
       for (int64_t N : {16, 100}) {
         std::vector<std::vector<uint32_t>> alone;
         for (int64_t M = kMost; M >= 1; --M) {
-          Problem p{.M = M, .N = N, .K = 77, .b = b, .packed = packed};
+          Problem p{.M = M, .N = N, .K = 77, .a = a, .b = b, .packed = packed};
           // A of all rows is drawn first: the same rows and the same B each time.
           Problem whole = p;
           whole.M = kMost;

@@ -58,7 +58,8 @@ private:
   void chooseTiles();
   void rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value *panelCount);
   void rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows);
-  void microKernel(ArrayRef<Value *> panels, Value *tile, Value *firstRow, unsigned rows);
+  void widenRows(Value *rows);
+  void microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows);
   void epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount);
 
   Value *operandOffset(const Operand &operand, Value *row, Value *column);
@@ -77,6 +78,7 @@ private:
     return b.CreateAdd(b.CreateMul(x, y), sum);
   }
   unsigned parts() const { return kColumns / V; }
+  bool widensRows() const { return sumType == ElementType::F32 && elementBytes(spec.a_type) == 2; }
 
   Emitter &e;
   IRBuilder<> &b;
@@ -93,6 +95,11 @@ private:
   Value *tileCount = nullptr, *tileRows = nullptr, *longerTiles = nullptr; ///< the first ones have one row more
   Value *panelsAtOnce = nullptr;
   Value *ahead = nullptr; ///< where the panels lie that come next
+  /// The rows of A that a tile takes.
+  struct {
+    Value *base = nullptr, *rowStride = nullptr, *kStride = nullptr;
+    ElementType type = ElementType::F32;
+  } tileA;
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
@@ -218,7 +225,8 @@ void MatmulBuilder::chooseTiles() {
   if (many) {
     mostRows = e.hasAVX512 ? 7 : 6;
     fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
-    panelsOfRows.assign(mostRows - fewestRows + 1, 1);
+    // Two panels where that halves the work of widening rows.
+    panelsOfRows.assign(mostRows - fewestRows + 1, packed && e.hasAVX512 && widensRows() ? 2 : 1);
     tileCount = b.CreateUDiv(b.CreateAdd(M, e.i64(mostRows - 1)), e.i64(mostRows));
   } else {
     mostRows = kMatmulFewRows;
@@ -252,15 +260,21 @@ void MatmulBuilder::rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value 
 
 /// Sums of a tile of `rows` rows: the micro-kernel of that size.
 void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows) {
+  tileA.base = e.elementPointer(aBatch, spec.a_type, b.CreateMul(firstRow, aRowStride));
+  tileA.rowStride = aRowStride;
+  tileA.kStride = aKStride;
+  tileA.type = spec.a_type;
+  if (widensRows())
+    widenRows(rows);
   if (fewestRows == mostRows)
-    return microKernel(panels.take_front(panelsOfRows[0]), index, firstRow, fewestRows);
+    return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows);
   BasicBlock *from = b.GetInsertBlock();
   BasicBlock *done = BasicBlock::Create(b.getContext(), "rows.done", e.function);
   SmallVector<BasicBlock *, 8> blocks;
   for (unsigned count = fewestRows; count <= mostRows; ++count) {
     blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
     b.SetInsertPoint(blocks.back());
-    microKernel(panels.take_front(panelsOfRows[count - fewestRows]), index, firstRow, count);
+    microKernel(panels.take_front(panelsOfRows[count - fewestRows]), index, count);
     b.CreateBr(done);
   }
   done->moveAfter(b.GetInsertBlock());
@@ -271,8 +285,32 @@ void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *first
   b.SetInsertPoint(done);
 }
 
+/// The rows of a tile into scratch, in the type of the sums: [row][K]. One by one in the micro-kernel they would cost
+/// more than the products.
+void MatmulBuilder::widenRows(Value *rows) {
+  Value *room = e.elementPointer(scratch, sumType, packed ? e.i64(0) : b.CreateMul(K, e.i64(kColumns)));
+  e.forLoop(e.i64(0), rows, e.i64(1), [&](Value *row) {
+    Value *from = e.elementPointer(tileA.base, spec.a_type, b.CreateMul(row, aRowStride));
+    Value *to = e.elementPointer(room, sumType, b.CreateMul(row, K));
+    auto copy = [&](Value *k, unsigned lanes) {
+      Value *element = e.load(e.elementPointer(from, spec.a_type, b.CreateMul(k, aKStride)), spec.a_type, lanes);
+      e.store(e.elementPointer(to, sumType, k), sumType, widen(element, spec.a_type, lanes), lanes);
+    };
+    Value *vectors = e.i64(0);
+    if (spec.a_inner == InnerMode::Contiguous) {
+      vectors = b.CreateAnd(K, e.i64(-int64_t(kColumns)));
+      e.forLoop(e.i64(0), vectors, e.i64(kColumns), [&](Value *k) { copy(k, kColumns); });
+    }
+    e.forLoop(vectors, K, e.i64(1), [&](Value *k) { copy(k, 1); });
+  });
+  tileA.base = room;
+  tileA.rowStride = K;
+  tileA.kStride = e.i64(1);
+  tileA.type = sumType;
+}
+
 /// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
-void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, Value *firstRow, unsigned rows) {
+void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows) {
   unsigned count = parts();
   // What moves along k is carried from turn to turn: the code generator's own search for that takes longer. The loop's
   // variable is where k lies in a panel, in bytes before its end. Every third row of A has a pointer of its own, and
@@ -280,8 +318,7 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, Value *fi
   Values carried(rows * panels.size() * count, Constant::getNullValue(e.lanes(sumType, V)));
   size_t sums = carried.size();
   for (unsigned r = 0; r < rows; r += 3) {
-    Value *row = b.CreateMul(b.CreateAdd(firstRow, e.i64(r)), aRowStride);
-    carried.push_back(e.elementPointer(aBatch, spec.a_type, row));
+    carried.push_back(e.elementPointer(tileA.base, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r))));
   }
   // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help.
   int64_t panelStep = kColumns * elementBytes(panelType);
@@ -311,14 +348,14 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, Value *fi
     for (unsigned r = 0; r < rows; ++r) {
       Value *row = now[sums + r / 3];
       if (r % 3)
-        row = e.elementPointer(row, spec.a_type, b.CreateMul(aRowStride, e.i64(r % 3)));
-      Value *element = e.load(row, spec.a_type, 1);
-      Value *lanes = e.splat(widen(element, spec.a_type, 1), V);
+        row = e.elementPointer(row, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r % 3)));
+      Value *element = e.load(row, tileA.type, 1);
+      Value *lanes = e.splat(widen(element, tileA.type, 1), V);
       for (size_t c = 0; c < columns.size(); ++c)
         next.push_back(multiplyAdd(lanes, columns[c], now[r * columns.size() + c]));
     }
     for (unsigned r = 0; r < rows; r += 3)
-      next.push_back(e.elementPointer(now[sums + r / 3], spec.a_type, aKStride));
+      next.push_back(e.elementPointer(now[sums + r / 3], tileA.type, tileA.kStride));
     if (askStep)
       next.push_back(b.CreateGEP(b.getInt8Ty(), now.back(), askStep));
     return next;
@@ -503,12 +540,12 @@ Status MatmulBuilder::emit() {
         for (unsigned i = 0; i < *llvm::max_element(panelsOfRows); ++i)
           panels.push_back(
               panelAt(i ? b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(panel, e.i64(i)), last) : panel));
-        Value *next = b.CreateAdd(tile[0], count);
-        // Beyond the range lies what another thread reads, or nothing: then what is here already is asked for.
-        ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(count, left), b.CreateAdd(panel, count),
-                                       b.CreateSelect(b.CreateICmpSLT(next, e.end), e.i64(0), panel)));
+        // Behind the range usually lies what this thread reads next. Behind the last panel there is nothing: then what
+        // is here already is asked for.
+        Value *behind = b.CreateAdd(panel, count);
+        ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(behind, panelsPerBatch), behind, panel));
         rowTiles(panels, panel, count);
-        return Values{next};
+        return Values{b.CreateAdd(tile[0], count)};
       });
   e.finish();
   return Status::ok();
