@@ -5,6 +5,10 @@
 // the end. Otherwise lanes are neighbouring results, and each takes its elements
 // in order. In both the bits of a result depend on its own elements alone.
 //
+// Maxima and minima of f32 are taken among integers that are in the order of the
+// numbers, where NaN and the sign of zero need no care: one instruction instead
+// of a chain of several.
+//
 //===----------------------------------------------------------------------===//
 #include "rlx/Codegen/Families.h"
 #include "rlx/Codegen/Operand.h"
@@ -27,7 +31,9 @@ namespace {
 class ReduceBuilder {
 public:
   ReduceBuilder(Emitter &e, const data::KernelSpecT &spec)
-      : e(e), b(e.b), spec(spec), sum(spec.accumulator), rank(spec.rank), reduced(spec.reduced), kept(rank - reduced) {}
+      : e(e), b(e.b), spec(spec), sum(spec.accumulator),
+        isOrdered(sum == ElementType::F32 && (spec.reduce == ReduceKind::Max || spec.reduce == ReduceKind::Min)),
+        partial(isOrdered ? ElementType::I32 : sum), rank(spec.rank), reduced(spec.reduced), kept(rank - reduced) {}
 
   Status emit() {
     unsigned integer = rank, pointer = 0, number = 0;
@@ -57,7 +63,7 @@ private:
     SmallVector<Value *, 8> extents;
     for (unsigned loop = 0; loop < kept; ++loop)
       extents.push_back(e.integer(loop));
-    parts = e.stackArray(e.memoryType(sum), kReduceLanes);
+    parts = e.stackArray(e.memoryType(partial), kReduceLanes);
     Value *length = e.integer(rank - 1);
     Value *whole = b.CreateAnd(length, e.i64(-kReduceLanes));
     unsigned width = static_cast<unsigned>(kReduceLanes) / W;
@@ -227,7 +233,19 @@ private:
     SmallVector<Lanes, 16> values;
     loadBlock(e, inputs, rows, block, values);
     emitProgram(e, spec.program, values, block.element, block.W, canFail(spec.program) ? block.active(e) : nullptr);
-    return emitConvert(e, values[spec.results[0]], sum, block.W);
+    Value *converted = emitConvert(e, values[spec.results[0]], sum, block.W);
+    if (!isOrdered)
+      return converted;
+    // NaN is beyond all others.
+    Value *order = turned(b.CreateBitCast(converted, e.lanes(b.getInt32Ty(), block.W)));
+    uint32_t most = spec.reduce == ReduceKind::Max ? 0x7fffffff : 0x80000000;
+    return b.CreateSelect(b.CreateFCmpUNO(converted, converted), ConstantInt::get(order->getType(), most), order);
+  }
+
+  /// From the bits of floats to integers in the same order, and back.
+  Value *turned(Value *bits) {
+    Value *negative = b.CreateAShr(bits, 31);
+    return b.CreateXor(bits, b.CreateAnd(negative, ConstantInt::get(bits->getType(), 0x7fffffff)));
   }
 
   Value *combine(Value *x, Value *y) {
@@ -237,9 +255,9 @@ private:
     case ReduceKind::Prod:
       return isFloatType(sum) ? b.CreateFMul(x, y) : b.CreateMul(x, y);
     case ReduceKind::Max:
-      return emitMax(e, x, y, sum);
+      return emitMax(e, x, y, partial);
     case ReduceKind::Min:
-      return emitMin(e, x, y, sum);
+      return emitMin(e, x, y, partial);
     }
     llvm_unreachable("reduction");
   }
@@ -251,6 +269,8 @@ private:
     if (spec.reduce == ReduceKind::Prod)
       return e.splat(isFloatType(sum) ? ConstantFP::get(type, 1) : ConstantInt::get(type, 1), lanes);
     bool max = spec.reduce == ReduceKind::Max;
+    if (isOrdered) // of the infinities
+      return e.splat(b.getInt32(max ? 0x807fffff : 0x7f800000), lanes);
     if (isFloatType(sum))
       return e.splat(ConstantFP::getInfinity(type, max), lanes);
     unsigned width = type->getIntegerBitWidth();
@@ -261,6 +281,8 @@ private:
   }
 
   void finishResult(const Operand::Row &place, const Block &block, Value *result) {
+    if (isOrdered)
+      result = b.CreateBitCast(turned(result), e.lanes(sum, block.W));
     SmallVector<Lanes, 8> values = {{result, sum}};
     Value *total = sum == ElementType::I1 ? b.getInt1(true) : emitConvert(e, {count, ElementType::I64}, sum, 1);
     values.push_back({e.splat(total, block.W), sum});
@@ -276,9 +298,11 @@ private:
     return result;
   }
 
-  Value *loadPart(Value *lane, unsigned lanes) { return e.load(e.elementPointer(parts, sum, lane), sum, lanes); }
+  Value *loadPart(Value *lane, unsigned lanes) {
+    return e.load(e.elementPointer(parts, partial, lane), partial, lanes);
+  }
   void storePart(Value *lane, Value *value, unsigned lanes) {
-    e.store(e.elementPointer(parts, sum, lane), sum, value, lanes);
+    e.store(e.elementPointer(parts, partial, lane), partial, value, lanes);
   }
 
   /// Above this the program is not repeated for each vector of a block.
@@ -290,6 +314,8 @@ private:
   IRBuilder<> &b;
   const data::KernelSpecT &spec;
   ElementType sum;
+  bool isOrdered;
+  ElementType partial; ///< what partial results are kept as
   unsigned rank, reduced, kept, W = 8;
   std::vector<Operand> inputs;
   std::optional<Operand> output;
