@@ -254,7 +254,7 @@ Json runJson(const Run &run, const data::ModelSignatureT &signature) {
   return json;
 }
 
-Json statsJson(const Executable &executable) {
+Json statsJson(const Executable &executable, const PhaseTimes &load) {
   Statistics all = executable.stats();
   Json json{{"threads", executable.engine()->threads()},
             {"hits", all.hits},
@@ -266,6 +266,7 @@ Json statsJson(const Executable &executable) {
             {"kernels_compiled", all.kernelsCompiled},
             {"kernels_reused", all.kernelsReused},
             {"code_bytes", all.codeBytes},
+            {"load_ms_by_phase", timesJson(load)},
             {"ms_by_phase", timesJson(all.times)},
             {"bindings", Json::array()}};
   for (const BindingInfo &info : executable.bindings())
@@ -281,7 +282,7 @@ Json statsJson(const Executable &executable) {
   return json;
 }
 
-void printStats(const Executable &executable) {
+void printStats(const Executable &executable, const PhaseTimes &load) {
   Statistics all = executable.stats();
   std::vector<BindingInfo> bindings = executable.bindings();
   // One column per phase that any binding went through, in the order of the sums.
@@ -304,6 +305,10 @@ void printStats(const Executable &executable) {
     table.add(std::move(row));
   }
   fmt::print("\n{}", table.text());
+  fmt::print("load:");
+  for (const auto &[phase, ms] : load)
+    fmt::print(" {} {:.2f} ms", phase, ms);
+  fmt::print("\n");
   for (const BindingInfo &info : bindings)
     for (const std::string &guard : info.guardsFailed)
       fmt::print("guard failed for {}: {}\n", bindingText(info.binding), guard);
@@ -601,13 +606,13 @@ int runModel(const CLI::App &app, const Flags &flags) {
     if (!flags.expect.empty())
       document["passed"] = difference.empty();
     if (flags.stats)
-      document["statistics"] = statsJson(**executable);
+      document["statistics"] = statsJson(**executable, loaded->times);
     fmt::print("{}\n", document.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     for (const Run &run : runs)
       printRun(run, model.signature());
     if (flags.stats)
-      printStats(**executable);
+      printStats(**executable, loaded->times);
   }
   return difference.empty() ? 0 : fail(app, difference);
 }

@@ -6,6 +6,10 @@
 //===----------------------------------------------------------------------===//
 #include "ModelText.h"
 
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
 #include <memory>
 #include <random>
 
@@ -201,6 +205,101 @@ TEST(Hostile, FunctionsThatGrowWithoutEnd) {
   Import import(input("x", f32, {"1"}) + "node { op_type: 'F0' domain: 'm' input: 'x' output: 'y' } " + output("y"), 17,
                 {}, functions);
   EXPECT_NE(import.error().find("nodes"), std::string::npos);
+}
+
+/// Initializers of both sides of what stays in a file, in mixed order, one of them with a boolean's odd bytes.
+std::string largeModel() {
+  auto raw = [](const std::string &name, int type, const std::string &dims, size_t bytes, char first) {
+    std::string text =
+        "initializer { name: '" + name + "' data_type: " + std::to_string(type) + " " + dims + " raw_data: '";
+    for (size_t i = 0; i < bytes; ++i)
+      text += static_cast<char>('a' + (static_cast<size_t>(first) + i * i) % 26);
+    return text + "' } ";
+  };
+  return modelBytes(input("x", f32, {"B", "16"}) + raw("w1", f32, "dims: 16 dims: 24", 1536, 1) +
+                    raw("small", f32, "dims: 24", 96, 2) + ints("axes", {0}) +
+                    raw("w2", f32, "dims: 24 dims: 20", 1920, 3) + raw("mask", boolean, "dims: 1200", 1200, 4) +
+                    raw("w3", 3, "dims: 1100", 1100, 5) + node("m", "MatMul", {"x", "w1"}, {"a"}) +
+                    node("b", "Add", {"a", "small"}, {"c"}) + node("m2", "MatMul", {"c", "w2"}, {"d"}) + output("d") +
+                    node("n", "Not", {"mask"}, {"e"}) + output("e") + node("i", "Identity", {"w3"}, {"f"}) +
+                    output("f") + node("r", "ReduceSum", {"d", "axes"}, {"g"}) + output("g"));
+}
+
+/// What an import came to, as text: the module with every byte of its weights, or the error.
+std::string outcome(const Result<ImportedModel> &result, const std::string &path) {
+  if (!result) {
+    std::string message = result.error().message;
+    return message.starts_with(path + ": ") ? message.substr(path.size() + 2) : message;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  (*result->module)->print(os);
+  for (const auto &[name, row] : result->weights->rows()) {
+    os << name << ' ' << static_cast<int>(row.type);
+    for (std::byte each : row.bytes)
+      os << ' ' << std::to_integer<int>(each);
+  }
+  return text;
+}
+
+// Parsed around its large contents or in one piece, a file means the same.
+TEST(Hostile, FilesAreReadAsBytesAre) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("rlx-hostile", folder));
+  std::string path = (folder + "/m.onnx").str();
+  std::string seed = largeModel();
+  std::mt19937 random(11);
+  int good = 0;
+  std::unique_ptr<mlir::MLIRContext> context;
+  for (int round = 0; round < 1200; ++round) {
+    if (round % 300 == 0)
+      context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
+    std::string bytes = seed;
+    for (int changes = round % 3; changes > 0; --changes) {
+      size_t at = random() % bytes.size();
+      switch (random() % 5) {
+      case 0:
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 1: // where the lengths are: before the long runs of letters
+        if (size_t name = bytes.find("small"); name != std::string::npos && name > 40)
+          at = name - random() % 40;
+        bytes[at] = static_cast<char>(random());
+        break;
+      case 2:
+        bytes.erase(at, 1 + random() % 3);
+        break;
+      case 3:
+        bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 2000));
+        break;
+      default:
+        bytes.resize(at);
+      }
+      if (bytes.empty())
+        bytes = seed;
+    }
+    {
+      std::error_code code;
+      llvm::raw_fd_ostream file(path, code);
+      ASSERT_FALSE(code);
+      file << bytes;
+    }
+    Result<ImportedModel> copied = importOnnx(*context, std::as_bytes(std::span<const char>(bytes)), "");
+    Result<ImportedModel> mapped = importOnnx(*context, path);
+    good += static_cast<bool>(mapped);
+    ASSERT_EQ(outcome(mapped, path), outcome(copied, path)) << "round " << round;
+    if (round == 0) {
+      ASSERT_TRUE(mapped) << mapped.error().message;
+      for (const char *name : {"w1", "w2", "w3"}) {
+        ASSERT_TRUE(mapped->weights->find(name)) << name;
+        EXPECT_TRUE(mapped->weights->find(name)->mapped) << name;
+        EXPECT_FALSE(copied->weights->find(name)->mapped) << name;
+      }
+      EXPECT_FALSE(mapped->weights->find("mask")->mapped); // its bytes are no booleans yet
+    }
+  }
+  EXPECT_GT(good, 400);
+  llvm::sys::fs::remove_directories(folder);
 }
 
 TEST(Hostile, DeepBranches) {

@@ -63,8 +63,11 @@ Values sequence(int64_t count) {
 TEST(Executable, PackedWeight) {
   // Case 24.
   auto weights = std::make_shared<WeightTable>();
-  auto values = std::make_shared<Values>(Values{1, 0, 0, 1, 1, 0, 0, 1});
-  ASSERT_TRUE(weights->add("w", {F32, {4, 2}, std::as_bytes(std::span(*values)), values}));
+  // At an odd address, as in a file: read plain, it would have to be copied.
+  const float values[] = {1, 0, 0, 1, 1, 0, 0, 1};
+  auto bytes = std::make_shared<std::vector<std::byte>>(1 + sizeof(values));
+  std::memcpy(bytes->data() + 1, values, sizeof(values));
+  ASSERT_TRUE(weights->add("w", {F32, {4, 2}, std::span(*bytes).subspan(1), bytes}));
   Bench bench(
       SignatureBuilder().dim("B").input("x", F32, {"B", "4"}).output("y", F32, {"B", "2"}),
       [](const Binding &) {
@@ -79,6 +82,8 @@ TEST(Executable, PackedWeight) {
         packed.n = 2;
         packed.k_stride = 2;
         packed.n_stride = 1;
+        // Named, and read by no step.
+        p.plan->buffers[p.buffer(BufferKind::Weight, F32, p.constant(8))]->name = "w";
         uint32_t y = p.buffer(BufferKind::Output, F32, p.mul(B, N), 0);
         data::StepT &step = p.step(Family::Matmul, "matmul", {B, N});
         step.inputs.push_back(p.access(x, {K, zero}));
@@ -104,6 +109,7 @@ TEST(Executable, PackedWeight) {
   Shape tenByFour = {10, 4};
   NamedTensor more[] = {input("x", F32, tenByFour, many)};
   size_t packedBytes = weights->packedBytes();
+  EXPECT_EQ(packedBytes, 4u * 16 * 4); // one panel, and no plain copy
   auto z = bench.executable->run(more);
   ASSERT_OK(z);
   EXPECT_EQ(valuesOf<float>((*z)[0])[18], 36 + 38); // row 9: x0 + x2
