@@ -1,6 +1,7 @@
 //===- attention.cpp - speed of the attention kernel, and of compiling it -===//
 //
-// Heads lie inside of rows, as encoders have them: [batch, row, head, element].
+// Heads lie inside of rows, as encoders have them: [batch, row, head, element];
+// "cache" is a decoder's step, whose keys and values lie head by head.
 // The program is that of most exports: a scale and an added mask. Flops are
 // those of the two products alone; what the softmax takes shows as what is
 // missing to the peak.
@@ -27,6 +28,7 @@ struct Shape {
   std::string name;
   int64_t heads, queries, keys, width;
   ElementType type = ElementType::F32;
+  bool cache = false;
 };
 
 /// Aligned as the runtime's memory is; all of it touched.
@@ -53,9 +55,7 @@ public:
   double error();
   double flops() const { return 4.0 * static_cast<double>(shape.heads * shape.queries * shape.keys * shape.width); }
   /// q, k, v and the output, each once.
-  double bytes() const {
-    return 8.0 * static_cast<double>(shape.heads * shape.width * (shape.queries + shape.keys));
-  }
+  double bytes() const { return 8.0 * static_cast<double>(shape.heads * shape.width * (shape.queries + shape.keys)); }
 
   const Shape shape;
   std::string problem; ///< why it cannot run
@@ -64,6 +64,11 @@ public:
 
 private:
   int64_t pitch() const { return shape.heads * shape.width; }
+  /// From head to head and row to row of q, k, v (0, 1, 2) and the output.
+  std::pair<int64_t, int64_t> strides(int which) const {
+    bool apart = shape.cache && (which == 1 || which == 2);
+    return apart ? std::pair(shape.keys * shape.width, shape.width) : std::pair(shape.width, pitch());
+  }
 
   std::vector<Room> rooms; ///< q, k, v, output, mask, scratch
   std::vector<void *> pointers;
@@ -114,8 +119,10 @@ Work::Work(const Shape &shape, const std::string &target, CodeMemory &memory) : 
 
   integers = {1, shape.heads, shape.queries, shape.keys, shape.width, shape.width};
   std::mt19937 random(1);
-  for (int64_t rows : {shape.queries, shape.keys, shape.keys, shape.queries}) {
-    integers.insert(integers.end(), {0, shape.width, pitch(), 1});
+  for (int which = 0; which < 4; ++which) {
+    int64_t rows = which == 0 || which == 3 ? shape.queries : shape.keys;
+    auto [toHead, toRow] = strides(which);
+    integers.insert(integers.end(), {0, toHead, toRow, 1});
     rooms.emplace_back(rows * pitch() * 4);
     if (shape.type == ElementType::F32)
       for (int64_t i = 0; i < rows * pitch(); ++i)
@@ -136,7 +143,10 @@ double Work::error() {
   double largest = 0;
   for (int64_t head : {int64_t(0), shape.heads - 1})
     for (int64_t query : {int64_t(0), shape.queries - 1}) {
-      auto row = [&](int which, int64_t row) { return rooms[which].floats() + row * pitch() + head * shape.width; };
+      auto row = [&](int which, int64_t row) {
+        auto [toHead, toRow] = strides(which);
+        return rooms[which].floats() + row * toRow + head * toHead;
+      };
       std::vector<double> weights, result(static_cast<size_t>(shape.width));
       double most = -INFINITY, total = 0;
       for (int64_t key = 0; key < shape.keys; ++key) {
@@ -175,8 +185,9 @@ int main(int argc, char **argv) {
       shapes.push_back({fmt::format("12 x {} x {}", length, width), 12, length, length, width});
   shapes.push_back({"12 x 128 x 64 f16", 12, 128, 128, 64, ElementType::F16});
   shapes.push_back({"2 x 4096 x 64", 2, 4096, 4096, 64});
-  shapes.push_back({"decode 12 x 2048 x 64", 12, 1, 2048, 64});
-  shapes.push_back({"decode 32 x 4096 x 128", 32, 1, 4096, 128});
+  shapes.push_back({"cache 12 x 2048 x 64", 12, 1, 2048, 64, ElementType::F32, true});
+  shapes.push_back({"cache 32 x 4096 x 128", 32, 1, 4096, 128, ElementType::F32, true});
+  shapes.push_back({"one query 12 x 2048 x 64", 12, 1, 2048, 64});
   auto asked = [&](const Shape &shape) {
     return words.empty() || std::ranges::any_of(words, [&](const std::string &word) {
              return shape.name.find(word) != std::string::npos;

@@ -36,6 +36,8 @@ static_assert(kReduceLanes == 2 * W, "a row's sum is kept in two vectors");
 constexpr unsigned S = 8;
 /// Columns of v that one query takes at a time: as many sums as keep the multiply-adds busy.
 constexpr unsigned kValueColumns = 4 * W;
+/// Rows of k and v that one query asks for before it comes to them.
+constexpr unsigned kAhead = 2 * W;
 
 class AttentionBuilder {
 public:
@@ -74,6 +76,10 @@ private:
   Value *panelsOf(Value *size) { return b.CreateLShr(b.CreateAdd(size, e.i64(W - 1)), Log2_32(W)); }
   Value *padded(Value *size) { return b.CreateShl(panelsOf(size), Log2_32(W)); }
   Value *times(Value *x, Value *y) { return b.CreateMul(x, y); }
+  /// Into the caches; what is not there is no fault.
+  void prefetch(Value *pointer) {
+    b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(3), b.getInt32(1)});
+  }
   Value *fma(Value *x, Value *y, Value *sum) { return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, sum}); }
   template <typename Join> Value *combine(Value *lanes, Join join);
 
@@ -368,6 +374,8 @@ void AttentionBuilder::scoreKeysOfOne(Value *keys) {
   ElementType type = k.type();
   Value *squares = b.CreateAnd(K, e.i64(-static_cast<int64_t>(S)));
   Value *rowStride = rowStrideOf(1);
+  // Rows of k may lie far apart, where the machine does not see what comes next.
+  Value *ahead = times(rowStride, e.i64(kAhead));
   Values rowOffsets;
   for (unsigned r = 0; r < S; ++r)
     rowOffsets.push_back(times(rowStride, e.i64(r)));
@@ -388,8 +396,10 @@ void AttentionBuilder::scoreKeysOfOne(Value *keys) {
         SmallVector<Values, 2> halves(kHalves);
         for (unsigned half = 0; half < kHalves; ++half) {
           Value *row = now[kHalves + half];
-          for (unsigned r = 0; r < S; ++r)
+          for (unsigned r = 0; r < S; ++r) {
+            prefetch(e.elementPointer(place(row, r), type, ahead));
             halves[half].push_back(emitConvert(e, {e.load(place(row, r), type, S), type}, ElementType::F32, S));
+          }
           transpose(halves[half]);
           next[kHalves + half] = e.elementPointer(row, type, e.i64(S));
         }
@@ -450,7 +460,7 @@ void AttentionBuilder::sumValuesOfOne(Value *columns) {
   Operand &v = operands[2];
   ElementType type = v.type();
   Value *firstRow = enter(v, e.i64(0)).pointer;
-  Value *rowStride = rowStrideOf(2);
+  Value *rowStride = rowStrideOf(2), *ahead = times(rowStride, e.i64(kAhead));
   e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
     Value *scores = at(scoreRoom, times(tile, scorePitch)), *outputs = at(outputRoom, times(tile, paddedD));
     e.forLoop(e.i64(0), columns, e.i64(kValueColumns), [&](Value *column) {
@@ -460,7 +470,9 @@ void AttentionBuilder::sumValuesOfOne(Value *columns) {
         Value *probability = e.splat(e.load(at(scores, n), ElementType::F32, 1), W);
         Values next;
         for (unsigned part = 0; part < kValueColumns / W; ++part) {
-          Value *lanes = e.load(e.elementPointer(now.back(), type, e.i64(part * W)), type, W);
+          Value *from = e.elementPointer(now.back(), type, e.i64(part * W));
+          prefetch(e.elementPointer(from, type, ahead));
+          Value *lanes = e.load(from, type, W);
           next.push_back(fma(probability, emitConvert(e, {lanes, type}, ElementType::F32, W), now[part]));
         }
         next.push_back(e.elementPointer(now.back(), type, rowStride));
