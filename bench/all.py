@@ -19,7 +19,7 @@ runs left there. It takes about half an hour on an otherwise idle machine.
 
 Example: bench/all --write"""
 
-NAMES = ("machine", "compare", "gemm", "attention", "rows", "math", "new-binding", "compile", "memory")
+NAMES = ("machine", "compare", "gemm", "matmul", "attention", "rows", "math", "new-binding", "compile", "memory")
 PAGE = report.ROOT / "docs" / "Performance.md"
 
 

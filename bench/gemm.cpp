@@ -1,349 +1,493 @@
-//===- gemm.cpp - speed of the matmul kernels, and of compiling them ------===//
+//===- gemm.cpp - matrix products, rlx's and the libraries' ---------------===//
 //
-// Prints, for the shapes of encoders and a few others, GF/s, the share of the
-// machine's limit and what compiling took. The limit is the larger of FLOPs over
-// the FMA peak and bytes of B over the bandwidth of a plain read loop, both
-// measured again and again in the same run (clock speeds and neighbours come
-// and go). B rotates through a set of matrices: "hot" is one of them, "l3" 12 MB
-// of them, "cold" more than any cache holds.
-//
-//   rlx-bench-gemm [--target=x86_64:x86-64-v3:] [--assembly] [words that a row's name must contain...]
+// What rlx does is what a run does: the graph of one product goes through the
+// compiler, the runtime chooses the kernel for the number of rows and packs the
+// weight, and the kernel is called as a step is, on one thread.
 //
 //===----------------------------------------------------------------------===//
-#include "rlx/Codegen/KernelCompiler.h"
-#include "rlx/Data/ElementType.h"
+#include "common/Bench.h"
+#include "rlx/Compiler/Load.h"
 #include "rlx/Runtime/CodeMemory.h"
+#include "rlx/Runtime/Instantiate.h"
+#include "rlx/Runtime/Model.h"
+#include "rlx/Runtime/ThreadPool.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <cmath>
 #include <cstring>
-#include <functional>
-#include <immintrin.h>
-#include <string>
-#include <sys/mman.h>
-#include <vector>
+#include <dlfcn.h>
+#include <map>
+#include <random>
+
+#ifdef RLX_BENCH_OPENBLAS
+#include <cblas.h>
+#endif
+#ifdef RLX_BENCH_ONEDNN
+#include <oneapi/dnnl/dnnl.hpp>
+#endif
 
 using namespace rlx;
-using namespace rlx::data;
+using namespace rlx::bench;
 
 namespace {
 
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-constexpr int kChains = 12;
-
-/// Independent multiply-adds in registers.
-__attribute__((target("avx2,fma"), noinline)) void multiplyAdds(int rounds) {
-  __m256 x[kChains], y = _mm256_set1_ps(0.999f);
-  for (int i = 0; i < kChains; ++i)
-    x[i] = _mm256_set1_ps(static_cast<float>(i));
-  for (int round = 0; round < rounds; ++round)
-    for (int i = 0; i < kChains; ++i) {
-      x[i] = _mm256_fmadd_ps(x[i], y, y);
-      asm volatile("" : "+x"(x[i]));
-    }
-}
-
-double elapsed(const std::function<void()> &call) {
-  double start = seconds();
-  call();
-  return seconds() - start;
-}
-
-/// FMA speed of a few microseconds.
-double gigaflopsNow() {
-  constexpr int kRounds = 1000;
-  return 2.0 * 8 * kChains * kRounds / elapsed([] { multiplyAdds(kRounds); }) * 1e-9;
-}
-
-/// Times calls while nobody else slows the core down.
-class Clock {
+/// Memory that has been touched.
+class Room {
 public:
-  double peak = 0; ///< GF/s, the best met
-  /// Seconds of the fastest of many calls. Goes on until a dozen ran between two bursts of multiply-adds at full speed.
-  double best(const std::function<void()> &call) {
-    double fastest = 1e9, fastestQuiet = 1e9, end = seconds() + 2;
-    for (int quiet = 0, calls = 0; quiet < 12 || calls < 30; ++calls) {
-      double before = gigaflopsNow(), time = elapsed(call), after = gigaflopsNow();
-      peak = std::max({peak, before, after});
-      fastest = std::min(fastest, time);
-      if (std::min(before, after) >= 0.97 * peak) {
-        ++quiet;
-        fastestQuiet = std::min(fastestQuiet, time);
-      }
-      if (seconds() > end)
-        break;
+  explicit Room(size_t bytes) : memory(static_cast<std::byte *>(allocate(bytes)), std::free) {
+    std::memset(memory.get(), 0, bytes);
+  }
+  std::byte *data() const { return memory.get(); }
+  float *floats() const { return reinterpret_cast<float *>(memory.get()); }
+
+private:
+  std::unique_ptr<std::byte, void (*)(void *)> memory;
+};
+
+/// Equal weights one after the other, used in turn as the layers of a model are: what holds all of them is what a
+/// product's weight comes from.
+class Copies {
+public:
+  Copies(const void *bytes, size_t size, size_t resident)
+      : stride((size + 63) / 64 * 64), count(std::max<size_t>(resident / std::max<size_t>(stride, 1), 1)),
+        room(stride * count) {
+    for (size_t i = 0; i < count; ++i)
+      std::memcpy(room.data() + i * stride, bytes, size);
+  }
+  std::byte *next() {
+    at = at + 1 == count ? 0 : at + 1;
+    return room.data() + at * stride;
+  }
+
+private:
+  size_t stride, count, at = 0;
+  Room room;
+};
+
+/// A weight of a model: K x N.
+struct Weight {
+  const char *model;
+  int64_t N, K;
+  bool int8;
+  size_t resident; ///< bytes of all weights of the model's products, as they are stored
+};
+
+// The distinct ones. rxnmap's 15 layers share theirs.
+constexpr Weight kWeights[] = {
+    {"minilm", 384, 384, true, 10616832},    {"minilm", 1536, 384, true, 10616832},
+    {"minilm", 384, 1536, true, 10616832},   {"maskseq", 384, 384, false, 21233664},
+    {"maskseq", 1536, 384, false, 21233664}, {"maskseq", 384, 1536, false, 21233664},
+    {"rxnmap", 1024, 1024, false, 41943040}, {"rxnmap", 3072, 1024, false, 41943040},
+    {"rxnmap", 1024, 3072, false, 41943040},
+};
+constexpr int64_t kRows[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 51, 64, 128, 256};
+
+/// The operands: values that are small enough to be compared after K products.
+struct Values {
+  std::vector<int8_t> stored8;
+  std::vector<float> stored, weight, input; ///< stored: as rlx gets it; weight: as f32
+  static constexpr float kScale = 0.0078125f;
+
+  Values(const Weight &shape, int64_t rows) {
+    std::mt19937 random(1);
+    auto draw = [&] { return static_cast<int>(random() % 255) - 127; };
+    size_t elements = static_cast<size_t>(shape.N * shape.K);
+    for (size_t i = 0; i < elements; ++i) {
+      int value = draw();
+      stored8.push_back(static_cast<int8_t>(value));
+      weight.push_back(static_cast<float>(value) * kScale);
     }
-    return std::min(fastest, fastestQuiet);
+    for (int64_t i = 0; i < rows * shape.K; ++i)
+      input.push_back(static_cast<float>(draw()) * kScale);
   }
 };
 
-/// Memory that is touched, so that it is not all one page of zeros, and in large pages as the runtime's is.
-char *room(size_t bytes) {
-  size_t alignment = bytes >= (size_t(4) << 20) ? size_t(2) << 20 : 64;
-  bytes = (bytes + alignment - 1) / alignment * alignment;
-  auto *memory = static_cast<char *>(std::aligned_alloc(alignment, bytes));
-  if (!memory)
-    std::abort();
-  if (alignment > 64)
-    madvise(memory, bytes, MADV_HUGEPAGE);
-  std::memset(memory, 0, bytes);
-  return memory;
-}
+//===----------------------------------------------------------------------===//
+// rlx
+//===----------------------------------------------------------------------===//
 
-constexpr size_t kCold = size_t(288) << 20, kL3 = size_t(12) << 20;
-
-/// Sums of eight streams of `bytes` at `from`.
-__attribute__((target("avx2"), noinline)) float readAll(const char *from, size_t bytes) {
-  constexpr size_t kStreams = 8;
-  size_t part = bytes / kStreams / 64 * 64;
-  __m256 sums[2 * kStreams];
-  for (__m256 &sum : sums)
-    sum = _mm256_setzero_ps();
-  for (size_t at = 0; at != part; at += 64)
-    for (size_t stream = 0; stream != kStreams; ++stream)
-      for (size_t half = 0; half != 2; ++half)
-        sums[2 * stream + half] =
-            _mm256_add_ps(sums[2 * stream + half],
-                          _mm256_load_ps(reinterpret_cast<const float *>(from + stream * part + at + half * 32)));
-  __m256 all = _mm256_setzero_ps();
-  for (__m256 sum : sums)
-    all = _mm256_add_ps(all, sum);
-  float lanes[8];
-  _mm256_storeu_ps(lanes, all);
-  return lanes[0];
-}
-
-/// What the machine can do at most.
-struct Machine {
-  Clock clock;
-  char *memory = room(kCold);
-  double fromMemory = 0, fromL3 = 0; ///< GB/s
-
-  void measure() {
-    volatile float sink = 0;
-    auto read = [&](size_t total, size_t bytes) {
-      size_t at = 0;
-      double time = clock.best([&] {
-        sink = sink + readAll(memory + at, bytes);
-        at = at + 2 * bytes > total ? 0 : at + bytes;
-      });
-      return static_cast<double>(bytes) / time * 1e-9;
+/// The graph of one product, for any number of rows.
+class RlxProduct {
+public:
+  Status load(const Weight &shape, const Values &values) {
+    std::string type = fmt::format("tensor<{}x{}x{}>", shape.K, shape.N, shape.int8 ? "i8" : "f32");
+    std::string wide = fmt::format("tensor<{}x{}xf32>", shape.K, shape.N);
+    std::string input = fmt::format("tensor<?x{}xf32, #rlx.dims<[M, {}]>>", shape.K, shape.K);
+    std::string text =
+        fmt::format("rlx.graph @product(%x: {} {{rlx.name = \"x\"}}) -> (tensor<?x{}xf32> {{rlx.name = "
+                    "\"y\"}}) attributes {{dims = [#rlx.dim<\"M\">]}} {{\n  %w = rlx.weight \"w\" : {}\n",
+                    input, shape.N, type);
+    std::string weight = "%w";
+    if (shape.int8) {
+      text += fmt::format("  %s = rlx.weight \"s\" : tensor<1x{}xf32>\n  %0 = rlx.convert %w : {} -> {}\n"
+                          "  %1 = rlx.mul %0, %s : {}, tensor<1x{}xf32> -> {}\n",
+                          shape.N, type, wide, wide, shape.N, wide);
+      weight = "%1";
+      scales.assign(static_cast<size_t>(shape.N), Values::kScale);
+    }
+    text += fmt::format("  %y = rlx.matmul %x, {} : {}, {} -> tensor<?x{}xf32>\n"
+                        "  rlx.output %y : tensor<?x{}xf32>\n}}\n",
+                        weight, input, wide, shape.N, shape.N);
+    auto table = std::make_shared<WeightTable>();
+    auto add = [&](const char *name, data::ElementType type, std::vector<int64_t> sizes, auto &numbers) {
+      return table->add(name, {type, std::move(sizes), std::as_bytes(std::span(numbers)), nullptr});
     };
-    fromMemory = std::max(fromMemory, read(kCold, size_t(4) << 20));
-    fromL3 = std::max(fromL3, read(kL3, size_t(4) << 20));
-  }
-  void print() const {
-    std::printf("FMA peak %.1f GF/s, reads %.1f GB/s from memory, %.1f from L3\n", clock.peak, fromMemory, fromL3);
-  }
-};
-
-std::unique_ptr<AccessSpecT> access(ElementType type = ElementType::F32, InnerMode inner = InnerMode::Contiguous) {
-  auto result = std::make_unique<AccessSpecT>();
-  result->type = type;
-  result->inner = inner;
-  return result;
-}
-
-enum class Place { Hot, L3, Cold };
-enum class Epilogue { None, Bias, Gelu, Residual };
-constexpr const char *kPlaceNames[] = {"hot", "l3", "cold"};
-constexpr const char *kEpilogueNames[] = {"", " bias", " bias+gelu", " bias+residual"};
-
-struct Row {
-  int64_t M, N, K;
-  ElementType weight = ElementType::F32;
-  Epilogue epilogue = Epilogue::None;
-  Place place = Place::Hot;
-  ElementType activation = ElementType::F32;
-  bool packed = true;
-  bool transposed = false; ///< B along k is contiguous
-
-  std::string name() const {
-    std::string text = std::to_string(M) + "x" + std::to_string(N) + "x" + std::to_string(K);
-    if (activation != ElementType::F32)
-      text += " a " + std::string(elementTypeName(activation));
-    text += " " + std::string(elementTypeName(weight));
-    text += kEpilogueNames[static_cast<int>(epilogue)];
-    if (!packed)
-      text += transposed ? " transposed" : " plain";
-    return text + " " + kPlaceNames[static_cast<int>(place)];
-  }
-};
-
-void measure(CodeMemory &memory, Machine &machine, const std::string &target, const Row &row, bool printAssembly) {
-  KernelSpecT spec;
-  spec.family = Family::Matmul;
-  spec.rank = 2;
-  spec.a_type = row.activation;
-  spec.b_type = row.weight;
-  spec.b_layout = row.packed ? PackedLayout::Panels16 : PackedLayout::Strided;
-  spec.row_class = static_cast<uint8_t>(row.M <= kMatmulFewRows ? kMatmulFewRows : kMatmulManyRows);
-  spec.outputs.push_back(access(row.activation));
-  // The operands of the epilogue in the order they are met: scale (8-bit weights), bias, residual.
-  bool scaled = row.weight == ElementType::I8 && row.epilogue != Epilogue::None;
-  auto input = [&](InnerMode inner) {
-    spec.inputs.push_back(access(ElementType::F32, inner));
-    return static_cast<uint16_t>(spec.inputs.size());
-  };
-  uint16_t scale = scaled ? input(InnerMode::Splat) : 0;
-  uint16_t bias = row.epilogue != Epilogue::None ? input(InnerMode::Contiguous) : 0;
-  uint16_t residual = row.epilogue == Epilogue::Residual ? input(InnerMode::Contiguous) : 0;
-  uint16_t value = 0, next = static_cast<uint16_t>(spec.inputs.size() + 1);
-  auto apply = [&](Opcode op, uint16_t with) {
-    spec.program.push_back(Instr(op, ElementType::F32, value, with, 0, 0));
-    value = next++;
-  };
-  if (scaled)
-    apply(Opcode::Mul, scale);
-  if (bias)
-    apply(Opcode::Add, bias);
-  if (row.epilogue == Epilogue::Gelu)
-    apply(Opcode::Gelu, 0);
-  if (residual)
-    apply(Opcode::Add, residual);
-  spec.results = {value};
-  spec.target = target;
-  spec.revision = kEmitterRevision;
-  KernelPhaseTimes times;
-  std::string assembly;
-  auto image = compileKernel(spec, {.times = &times, .assembly = printAssembly ? &assembly : nullptr});
-  if (printAssembly)
-    std::puts(assembly.c_str());
-  if (!image) {
-    std::printf("%-40s %s\n", row.name().c_str(), image.error().message.c_str());
-    return;
-  }
-  const KernelImageT *batch[] = {&*image};
-  auto handles = memory.load(batch);
-  if (!handles) {
-    std::printf("%-40s %s\n", row.name().c_str(), handles.error().message.c_str());
-    return;
+    if (Status status = shape.int8 ? add("w", data::ElementType::I8, {shape.K, shape.N}, values.stored8)
+                                   : add("w", data::ElementType::F32, {shape.K, shape.N}, values.weight);
+        !status)
+      return status;
+    if (shape.int8)
+      if (Status status = add("s", data::ElementType::F32, {1, shape.N}, scales); !status)
+        return status;
+    Result<compiler::LoadedModel> loaded = compiler::loadModule(text, table);
+    if (!loaded)
+      return loaded.takeError();
+    model = loaded->model;
+    Result<SpecializeReply> reply = model->compiler()->specialize({{"M", 16}});
+    if (!reply)
+      return reply.takeError();
+    if (reply->error)
+      return *reply->error;
+    plan = std::move(reply->plan);
+    return Status::ok();
   }
 
-  int64_t panels = (row.N + kPanel - 1) / kPanel;
-  int64_t bBytes = (row.packed ? panels * kPanel : row.N) * row.K * elementBytes(row.weight);
-  bBytes = (bBytes + 63) / 64 * 64;
-  auto total = row.place == Place::Cold ? kCold : row.place == Place::L3 ? kL3 : static_cast<size_t>(bBytes);
-  size_t copies = (total + static_cast<size_t>(bBytes) - 1) / static_cast<size_t>(bBytes);
-  size_t cBytes = static_cast<size_t>(row.M * row.N * elementBytes(row.activation));
-  char *a = room(static_cast<size_t>(row.M * row.K * elementBytes(row.activation))),
-       *b = room(static_cast<size_t>(bBytes) * copies), *columns = room(static_cast<size_t>(row.N * 4)),
-       *rows = room(static_cast<size_t>(row.M * row.N * 4)), *c = room(cBytes),
-       *scratch = room(static_cast<size_t>(matmulScratchBytes(row.K, 4)));
-  std::vector<int64_t> integers = {row.M, row.N, row.K, row.K, 1};
-  int64_t kStride = row.transposed ? 1 : row.N, nStride = row.transposed ? row.K : 1;
-  integers.insert(integers.end(), {row.packed ? 0 : kStride, row.packed ? 0 : nStride});
-  std::vector<void *> pointers = {a, b};
-  auto operand = [&](char *base, int64_t m, int64_t n) {
-    pointers.push_back(base);
-    integers.insert(integers.end(), {m, n});
-  };
-  if (scaled)
-    operand(columns, 0, 0);
-  if (bias)
-    operand(columns, 0, 1);
-  if (residual)
-    operand(rows, row.N, 1);
-  operand(c, row.N, 1);
-  pointers.push_back(scratch);
-
-  size_t copy = 0;
-  double flops = 2.0 * static_cast<double>(row.M * row.N * row.K), bytes = static_cast<double>(bBytes);
-  // Calls of nanoseconds are timed by the dozen.
-  int repeat = row.place == Place::Hot ? 1 + static_cast<int>(2e6 / flops) : 1;
-  double time = machine.clock.best([&] {
-    pointers[1] = b + copy * static_cast<size_t>(bBytes);
-    copy = (copy + 1) % copies;
-    for (int i = 0; i != repeat; ++i)
-      (*handles)[0].fn(pointers.data(), integers.data(), 0, panels, nullptr);
-  }) / repeat;
-  double limit = flops / machine.clock.peak * 1e-9;
-  if (row.place != Place::Hot)
-    limit = std::max(limit, bytes / (row.place == Place::Cold ? machine.fromMemory : machine.fromL3) * 1e-9);
-  double compile = 0;
-  for (auto &[phase, ms] : times)
-    compile += ms;
-  std::printf("%-40s %9.1f us %7.1f GF/s %5.1f%% of peak %6.1f GB/s %5.1f%% of limit, %4.1f ms", row.name().c_str(),
-              time * 1e6, flops / time * 1e-9, 100 * flops / time * 1e-9 / machine.clock.peak, bytes / time * 1e-9,
-              100 * limit / time, compile);
-  for (auto &[phase, ms] : times)
-    if (phase == "codegen")
-      std::printf(" (codegen %.1f)", ms);
-  std::printf(" %zu bytes\n", image->code.size());
-  std::fflush(stdout);
-  for (void *memory : {a, b, columns, rows, c, scratch})
-    std::free(memory);
-}
-
-std::vector<Row> allRows() {
-  constexpr auto F32 = ElementType::F32, I8 = ElementType::I8;
-  std::vector<Row> rows;
-  // Few and middling rows: weights that no cache holds.
-  for (int64_t M : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 32, 64})
-    for (ElementType weight : {F32, I8})
-      rows.push_back({M, 1024, 1024, weight, Epilogue::Bias, Place::Cold});
-  for (int64_t M : {1, 5, 7})
-    rows.push_back({M, 30000, 1024, F32, Epilogue::Bias, Place::Cold});
-  // The products of encoders.
-  struct Shape {
-    int64_t N, K;
-    Epilogue epilogue;
-  };
-  for (int64_t M : {16, 64, 128, 512})
-    for (Shape shape : {Shape{384, 384, Epilogue::Bias}, Shape{1536, 384, Epilogue::Gelu},
-                        Shape{1536, 384, Epilogue::Bias}, Shape{384, 1536, Epilogue::Residual}})
-      for (ElementType weight : {F32, I8})
-        rows.push_back({M, shape.N, shape.K, weight, shape.epilogue, Place::L3});
-  for (int64_t M : {7, 64, 128})
-    for (Shape shape : {Shape{3072, 1024, Epilogue::Bias}, Shape{1024, 1024, Epilogue::Residual},
-                        Shape{3072, 1024, Epilogue::Gelu}, Shape{1024, 3072, Epilogue::Residual}})
-      rows.push_back({M, shape.N, shape.K, F32, shape.epilogue, Place::Cold});
-  // Micro-kernels alone.
-  for (int64_t M : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16})
-    for (ElementType weight : {F32, I8})
-      rows.push_back({M, 512, 384, weight, Epilogue::None, Place::Hot});
-  // What each epilogue costs.
-  for (Epilogue epilogue : {Epilogue::None, Epilogue::Bias, Epilogue::Residual, Epilogue::Gelu})
-    rows.push_back({128, 1536, 384, F32, epilogue, Place::Hot});
-  // Storage of 16 bits.
-  for (ElementType type : {ElementType::F16, ElementType::BF16})
-    for (int64_t M : {1, 16, 128}) {
-      rows.push_back({M, 1536, 384, type, Epilogue::Bias, Place::L3});
-      rows.push_back({M, 1536, 384, type, Epilogue::Bias, Place::L3, type});
+  /// Chooses, compiles and loads what serves so many rows.
+  Status bind(int64_t rows, size_t resident) {
+    auto made = instantiate(plan, *model, {{"M", rows}}, model->compiler()->target());
+    if (!made)
+      return made.takeError();
+    bound = *made;
+    if (bound->steps.size() != 1)
+      return Error{ErrorCode::Internal, fmt::format("the product is {} kernels, not one", bound->steps.size())};
+    const std::vector<uint8_t> &key = bound->keys[bound->steps[0].kernel];
+    if (!kernels.contains(key)) {
+      PhaseTimes times;
+      Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(1);
+      if (!pool)
+        return pool.takeError();
+      auto images = model->compiler()->compileKernels({&bound->kernels[bound->steps[0].kernel], 1}, **pool, times);
+      if (!images)
+        return images.takeError();
+      const data::KernelImageT *batch[] = {&images->front()};
+      auto handles = memory.load(batch);
+      if (!handles)
+        return handles.takeError();
+      kernels[key] = handles->front();
     }
-  // Activations times activations.
-  for (bool transposed : {false, true})
-    for (int64_t M : {1, 5, 16, 128})
-      rows.push_back({M, 128, 32, F32, Epilogue::None, Place::Hot, F32, false, transposed});
-  rows.push_back({128, 1536, 384, F32, Epilogue::None, Place::Hot, F32, false});
-  return rows;
+    function = kernels[key].fn;
+    return place(resident);
+  }
+
+  void run() {
+    const StepInstance &step = bound->steps[0];
+    pointers[weightAt] = copies->next();
+    function(pointers.data(), step.integers.data(), 0, step.tiles, &error);
+  }
+
+  /// Where rows are read from and written to.
+  std::byte *input = nullptr, *output = nullptr;
+  size_t packedBytes = 0;
+
+private:
+  /// Gives every pointer argument its memory.
+  Status place(size_t resident) {
+    pointers.clear();
+    scratch.emplace(static_cast<size_t>(bound->scratchBytes));
+    for (const PointerSource &source : bound->steps[0].pointers) {
+      if (source.kind != PointerSource::Kind::Buffer) {
+        pointers.push_back(source.kind == PointerSource::Kind::Scratch ? scratch->data() : nullptr);
+        continue;
+      }
+      const data::BufferT &buffer = *plan->buffers[source.buffer];
+      std::byte *base = nullptr;
+      switch (buffer.kind) {
+      case data::BufferKind::Input:
+        base = input;
+        break;
+      case data::BufferKind::Output:
+        base = output;
+        break;
+      case data::BufferKind::Weight: {
+        WeightLayout layout{buffer.layout,
+                            static_cast<int64_t>(buffer.k),
+                            static_cast<int64_t>(buffer.n),
+                            buffer.k_stride,
+                            buffer.n_stride,
+                            buffer.offset};
+        auto bytes = model->weights().get(buffer.name, layout);
+        if (!bytes)
+          return bytes.takeError();
+        base = const_cast<std::byte *>(bytes->data());
+        if (buffer.name == "w") {
+          weightAt = pointers.size();
+          packedBytes = bytes->size();
+          if (!copies)
+            copies.emplace(bytes->data(), bytes->size(), resident);
+        }
+        break;
+      }
+      default:
+        return Error{ErrorCode::Internal, "the product has a buffer that is no weight"};
+      }
+      pointers.push_back(base + source.byteOffset);
+    }
+    return Status::ok();
+  }
+
+  std::vector<float> scales;
+  std::shared_ptr<const Model> model;
+  std::shared_ptr<const data::PlanTemplateT> plan;
+  std::shared_ptr<const Specialization> bound;
+  std::map<std::vector<uint8_t>, KernelHandle> kernels;
+  CodeMemory memory;
+  KernelFn function = nullptr;
+  std::vector<void *> pointers;
+  size_t weightAt = 0;
+  std::optional<Copies> copies;
+  std::optional<Room> scratch;
+  ErrorWord error;
+};
+
+//===----------------------------------------------------------------------===//
+// Libraries: f32, weights that were 8-bit are multiplied as f32
+//===----------------------------------------------------------------------===//
+
+#ifdef RLX_BENCH_ONEDNN
+/// oneDNN's matmul with the weight in the format it asks for, reordered beforehand.
+class OneDnnProduct {
+public:
+  OneDnnProduct(const Weight &shape, int64_t rows, const Values &values, float *input, float *output)
+      : engine(dnnl::engine::kind::cpu, 0), stream(engine) {
+    using Desc = dnnl::memory::desc;
+    constexpr auto kF32 = dnnl::memory::data_type::f32;
+    Desc left({rows, shape.K}, kF32, dnnl::memory::dims{shape.K, 1});
+    Desc out({rows, shape.N}, kF32, dnnl::memory::dims{shape.N, 1});
+    Desc any({shape.K, shape.N}, kF32, dnnl::memory::format_tag::any);
+    dnnl::matmul::primitive_desc description(dnnl::matmul::desc(left, any, out), engine);
+    dnnl::memory plain(Desc({shape.K, shape.N}, kF32, dnnl::memory::dims{shape.N, 1}), engine,
+                       const_cast<float *>(values.weight.data()));
+    dnnl::memory packed(description.weights_desc(), engine);
+    dnnl::reorder(plain, packed).execute(stream, plain, packed);
+    stream.wait();
+    size_t bytes = description.weights_desc().get_size();
+    // As many copies as f32 weights of this model would be.
+    size_t resident = shape.resident * (shape.int8 ? 4 : 1);
+    copies.emplace(packed.get_data_handle(), bytes, resident);
+    weight = dnnl::memory(description.weights_desc(), engine, copies->next());
+    primitive = dnnl::matmul(description);
+    arguments = {{DNNL_ARG_SRC, dnnl::memory(left, engine, input)},
+                 {DNNL_ARG_WEIGHTS, weight},
+                 {DNNL_ARG_DST, dnnl::memory(out, engine, output)}};
+  }
+  void run() {
+    weight.set_data_handle(copies->next());
+    primitive.execute(stream, arguments);
+  }
+
+private:
+  dnnl::engine engine;
+  dnnl::stream stream;
+  dnnl::memory weight;
+  dnnl::matmul primitive;
+  std::unordered_map<int, dnnl::memory> arguments;
+  std::optional<Copies> copies;
+};
+#endif
+
+/// Tells the libraries to use one thread, and says which they are.
+std::string prepareLibraries() {
+  std::string text;
+#ifdef RLX_BENCH_ONEDNN
+  // Debian's is built with OpenMP.
+  if (auto *set = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
+    set(1);
+  text += fmt::format("oneDNN {}.{}.{}", dnnl::version()->major, dnnl::version()->minor, dnnl::version()->patch);
+#else
+  text += "no oneDNN: install libdnnl-dev and configure again";
+#endif
+#ifdef RLX_BENCH_OPENBLAS
+  openblas_set_num_threads(1);
+  text += fmt::format("; {}, {}", openblas_get_config(), openblas_get_corename());
+#else
+  text += "; no OpenBLAS: install libopenblas-dev and configure again";
+#endif
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Measuring
+//===----------------------------------------------------------------------===//
+
+/// Checks a result by a plain loop, on some columns of some rows.
+double largestError(const Weight &shape, int64_t rows, const Values &values, const float *got) {
+  double largest = 0;
+  for (int64_t row = 0; row < rows; row += std::max<int64_t>(1, rows / 5))
+    for (int64_t column = 0; column < shape.N; column += 97) {
+      double sum = 0;
+      for (int64_t k = 0; k < shape.K; ++k)
+        sum += static_cast<double>(values.input[static_cast<size_t>(row * shape.K + k)]) *
+               static_cast<double>(values.weight[static_cast<size_t>(k * shape.N + column)]);
+      largest = std::max(largest, std::abs(sum - static_cast<double>(got[row * shape.N + column])));
+    }
+  return largest;
+}
+
+struct Tally {
+  int rows = 0, ahead = 0, many = 0, few = 0;
+  double worstMany = 1e9, worstFew = 1e9;
+  std::string worstManyName, worstFewName;
+};
+
+constexpr double kShareOfPeak = 0.88, kShareOfLimit = 0.85, kAhead = 0.9;
+
+/// One weight, at each number of rows. False when an answer is wrong.
+bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowCounts, Sheet &sheet, Tally &tally) {
+  int64_t most = *std::ranges::max_element(rowCounts);
+  Values values(shape, most);
+  Room input(values.input.size() * 4), output(static_cast<size_t>(most * shape.N) * 4);
+  std::memcpy(input.data(), values.input.data(), values.input.size() * 4);
+  RlxProduct ours;
+  ours.input = input.data();
+  ours.output = output.data();
+  std::string what = fmt::format("{} {}x{}{}", shape.model, shape.N, shape.K, shape.int8 ? " i8" : "");
+  if (Status status = ours.load(shape, values); !status) {
+    bench.fail(what + ": " + status.error().message);
+    return false;
+  }
+  Memory memory(shape.resident);
+#ifdef RLX_BENCH_OPENBLAS
+  Copies plain(values.weight.data(), values.weight.size() * 4, shape.resident * (shape.int8 ? 4 : 1));
+#endif
+  for (int64_t rows : rowCounts) {
+    if (Status status = ours.bind(rows, shape.resident); !status) {
+      bench.fail(what + ": " + status.error().message);
+      return false;
+    }
+    Race race(1, &memory);
+    std::vector<std::pair<std::string, std::function<void()>>> contestants{{"rlx", [&] { ours.run(); }}};
+#ifdef RLX_BENCH_ONEDNN
+    OneDnnProduct oneDnn(shape, rows, values, input.floats(), output.floats());
+    contestants.emplace_back("oneDNN", [&] { oneDnn.run(); });
+#endif
+#ifdef RLX_BENCH_OPENBLAS
+    contestants.emplace_back("OpenBLAS", [&] {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows), static_cast<int>(shape.N),
+                  static_cast<int>(shape.K), 1, input.floats(), static_cast<int>(shape.K),
+                  reinterpret_cast<const float *>(plain.next()), static_cast<int>(shape.N), 0, output.floats(),
+                  static_cast<int>(shape.N));
+    });
+#endif
+    for (auto &[name, call] : contestants) {
+      std::memset(output.data(), 0xff, static_cast<size_t>(rows * shape.N) * 4); // NaN
+      call();
+      double error = largestError(shape, rows, values, output.floats());
+      // Sums of K products of numbers below 1, of which float keeps 24 bits.
+      if (!(error <= 1e-6 * static_cast<double>(shape.K))) {
+        bench.fail(fmt::format("{}, {} rows: {} is off by {:.1e}", what, rows, name, error));
+        return false;
+      }
+      race.add(call);
+    }
+    race.run(bench.rounds);
+    double flops = 2.0 * static_cast<double>(rows * shape.N * shape.K);
+    double bytes = static_cast<double>(ours.packedBytes);
+    double ofPeak = race.shareOfPeak(0, flops), ofLimit = race.shareOfLimit(0, flops, bytes);
+    std::vector<Cell> row{what,
+                          cell(rows),
+                          cell("{:.1f}", race.seconds(0) * 1e6),
+                          cell("{:.1f}", flops / race.seconds(0) * 1e-9),
+                          cell("{:.1f}", bytes / race.seconds(0) * 1e-9),
+                          cell("{:.0f}", 100 * ofPeak),
+                          cell("{:.0f}", 100 * ofLimit)};
+    double slowest = 0;
+    for (size_t i = 1; i < contestants.size(); ++i) {
+      double ratio = race.ratio(0, i);
+      row.push_back(cell("{:.2f}", ratio));
+      slowest = std::max(slowest, ratio);
+    }
+    row.push_back(cell("{:.1f}", race.peak()));
+    row.push_back(cell("{:.1f}", race.bandwidth()));
+    sheet.add(std::move(row));
+    std::string name = fmt::format("{}, {} rows", what, rows);
+    ++tally.rows;
+    tally.ahead += slowest <= 1;
+    if (rows >= 128) {
+      ++tally.many;
+      if (ofPeak < tally.worstMany)
+        tally.worstMany = ofPeak, tally.worstManyName = name;
+    }
+    if (rows <= 5) {
+      ++tally.few;
+      if (ofLimit < tally.worstFew)
+        tally.worstFew = ofLimit, tally.worstFewName = name;
+    }
+  }
+  return true;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string target = hostTarget();
-  bool printAssembly = false;
-  std::vector<std::string> words;
-  for (int i = 1; i != argc; ++i)
-    if (std::string word = argv[i]; word.starts_with("--target="))
-      target = word.substr(9);
-    else if (word == "--assembly")
-      printAssembly = true;
-    else
-      words.push_back(word);
-  CodeMemory memory;
-  Machine machine;
-  machine.measure();
-  std::printf("target %s\n", target.c_str());
-  machine.print();
-  for (const Row &row : allRows()) {
-    std::string name = " " + row.name() + " ";
-    if (std::all_of(words.begin(), words.end(), [&](const std::string &word) { return name.find(word) != name.npos; }))
-      measure(memory, machine, target, row, printAssembly);
+  Bench bench("gemm",
+              "Matrix products with the weights of encoders, one thread: rlx, and oneDNN and OpenBLAS where they "
+              "are installed.\nWeights are packed beforehand (rlx, oneDNN), and used in turn with copies of "
+              "themselves that are as large\nas all weights of the model, so that they come from where they do "
+              "in the model. Each result is checked first.");
+  std::vector<std::string> models;
+  std::vector<int64_t> rows;
+  bench.app.add_option("--models", models, "Of minilm, maskseq, rxnmap (default: all)")
+      ->delimiter(',')
+      ->type_name("A,B");
+  bench.app.add_option("--rows", rows, "Numbers of rows")
+      ->delimiter(',')
+      ->type_name("N,N")
+      ->check(CLI::Range(1, 100000));
+  if (std::optional<int> code = bench.parse(argc, argv))
+    return *code;
+  for (const std::string &name : models)
+    if (std::ranges::none_of(kWeights, [&](const Weight &weight) { return name == weight.model; }))
+      return bench.fail(fmt::format("--models: no '{}'", name));
+  if (rows.empty())
+    rows = bench.quick ? std::vector<int64_t>{1, 5, 17, 128} : std::vector<int64_t>(std::begin(kRows), std::end(kRows));
+  bench.machine();
+  std::string libraries = prepareLibraries();
+  bench.note(libraries);
+  std::vector<std::string> heading{"weight NxK", "rows", "us", "GF/s", "GB/s", "% of peak", "% of limit"};
+#ifdef RLX_BENCH_ONEDNN
+  heading.push_back("over oneDNN");
+#endif
+#ifdef RLX_BENCH_OPENBLAS
+  heading.push_back("over OpenBLAS");
+#endif
+  bool peers = heading.size() == 9;
+  heading.insert(heading.end(), {"peak", "read"});
+  Sheet sheet(heading);
+  Tally tally;
+  for (const Weight &shape : kWeights) {
+    if (!models.empty() && std::ranges::find(models, shape.model) == models.end())
+      continue;
+    bench.progress(fmt::format("{} {}x{}", shape.model, shape.N, shape.K));
+    if (!measure(bench, shape, rows, sheet, tally))
+      return 1;
   }
-  machine.print();
+  bench.print("f32 products (i8: 8-bit weights, widened; the libraries multiply them as f32); 'over': rlx's time over "
+              "theirs; peak in GF/s and read in GB/s of the same rounds",
+              sheet);
+  if (tally.many)
+    bench.require(tally.worstMany >= kShareOfPeak,
+                  fmt::format("128 rows and more at {} of the peak: the lowest is {:.2f} ({})", kShareOfPeak,
+                              tally.worstMany, tally.worstManyName));
+  if (tally.few)
+    bench.require(
+        tally.worstFew >= kShareOfLimit,
+        fmt::format("1 to 5 rows at {} of the limit (the larger of FLOPs / peak and weight bytes / read): the "
+                    "lowest is {:.2f} ({})",
+                    kShareOfLimit, tally.worstFew, tally.worstFewName));
+  if (peers)
+    bench.require(
+        tally.ahead >= kAhead * tally.rows,
+        fmt::format("at least as fast as both libraries in {} of the rows: {} of {}", kAhead, tally.ahead, tally.rows));
+  else
+    bench.note("the rows are not judged against the libraries: one is not there");
+  return bench.finish();
 }
