@@ -38,8 +38,12 @@ GEOMETRIC_MEAN, WORST_ROW, SCALING = 0.90, 1.05, 0.85
 
 def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, list[catalog.Case]]":
     parser = report.parser("compare", __doc__, FOOTER)
-    parser.add_argument("--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}")
-    parser.add_argument("--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)")
+    parser.add_argument(
+        "--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}"
+    )
+    parser.add_argument(
+        "--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)"
+    )
     parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
     parser.add_argument("--rounds", type=int, metavar="N", help="default: 12")
     parser.add_argument("--iree", action="store_true", help="IREE as a further peer (bench/setup --more)")
@@ -99,7 +103,11 @@ class Contest:
     def judge(self, case: catalog.Case, answers: "dict[Worker, list[np.ndarray]]") -> "dict[Worker, float]":
         """How far each answer is from onnxruntime's. Those that may be timed are returned."""
         reference = next(answer for worker, answer in answers.items() if worker.engine is workers.ONNXRUNTIME)
-        differences = judge({worker: harness.largest_difference(answer, reference) for worker, answer in answers.items()}, case, self.out)
+        differences = judge(
+            {worker: harness.largest_difference(answer, reference) for worker, answer in answers.items()},
+            case,
+            self.out,
+        )
         ours = [answer for worker, answer in answers.items() if worker.engine is workers.RLX]
         for other in ours[1:]:
             if not all(np.array_equal(a.view(np.uint8), b.view(np.uint8)) for a, b in zip(ours[0], other)):
@@ -144,7 +152,9 @@ def judge(differences: "dict[Worker, float]", case: catalog.Case, out: report.Re
     return good
 
 
-def rows_of(case: catalog.Case, differences: dict, timing: dict, cost: catalog.Cost, threads: "list[int]") -> "list[dict]":
+def rows_of(
+    case: catalog.Case, differences: dict, timing: dict, cost: catalog.Cost, threads: "list[int]"
+) -> "list[dict]":
     """A row for each number of threads."""
     rows = []
     for count in threads:
@@ -192,7 +202,9 @@ def print_rows(out: report.Report, rows: "list[dict]", engines: "list[Engine]", 
         line = [f"{row['model']} {row['size']}"]
         line += [report.format_ms(got[engine.name]["ms"] if engine.name in got else None) for engine in shown]
         line += [row["best_peer"], f"{row['ratio']:.2f}", f"{100 * row['share_of_limit']:.0f}"]
-        line += [f"| {report.format_ms(got[extra]['ms'])}, off by {got[extra]['difference']:.0e}" if extra in got else "| -"]
+        line += [
+            f"| {report.format_ms(got[extra]['ms'])}, off by {got[extra]['difference']:.0e}" if extra in got else "| -"
+        ]
         lines.append(line)
     out.table(f"{threads_text(threads)}, ms", lines)
 
@@ -205,10 +217,13 @@ def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> No
         mean = report.geometric_mean([row["ratio"] for row in mine])
         worst = max(mine, key=lambda row: row["ratio"])
         out.document.setdefault("geometric_means", {})[str(count)] = mean
-        out.require(mean <= GEOMETRIC_MEAN, f"{what}: geometric mean of the ratios at most {GEOMETRIC_MEAN:.2f}: {mean:.3f}")
+        out.require(
+            mean <= GEOMETRIC_MEAN, f"{what}: geometric mean of the ratios at most {GEOMETRIC_MEAN:.2f}: {mean:.3f}"
+        )
         out.require(
             worst["ratio"] <= WORST_ROW,
-            f"{what}: no ratio above {WORST_ROW}: the largest is {worst['ratio']:.2f} ({worst['model']} {worst['size']})",
+            f"{what}: no ratio above {WORST_ROW}: the largest is {worst['ratio']:.2f} "
+            f"({worst['model']} {worst['size']})",
         )
     if 1 not in threads or 2 not in threads:
         return
@@ -223,14 +238,23 @@ def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> No
         if ours > SCALING_FROM_MS:
             shares.append((share, f"{one['model']} {one['size']}"))
         lines.append(
-            [f"{one['model']} {one['size']}", report.format_ms(ours), report.format_ms(theirs), f"{ours / theirs:.2f}", f"{loop:.2f}"]
+            [
+                f"{one['model']} {one['size']}",
+                report.format_ms(ours),
+                report.format_ms(theirs),
+                f"{ours / theirs:.2f}",
+                f"{loop:.2f}",
+            ]
             + [f"{share:.2f}" + ("" if ours > SCALING_FROM_MS else f" (at most {SCALING_FROM_MS} ms: not counted)")]
         )
     out.table("rlx with two threads", lines)
     out.say()
     if shares:
         share, name = min(shares)
-        out.require(share >= SCALING, f"speed-up of 2 threads at least {SCALING} of the FMA loop's: the smallest is {share:.2f} ({name})")
+        out.require(
+            share >= SCALING,
+            f"speed-up of 2 threads at least {SCALING} of the FMA loop's: the smallest is {share:.2f} ({name})",
+        )
     else:
         out.note(f"no row takes rlx more than {SCALING_FROM_MS} ms: the speed-up of 2 threads is not judged")
 
@@ -249,10 +273,20 @@ def draw(rows: "list[dict]", engines: "list[Engine]", file: pathlib.Path) -> Non
         mine = [row for row in rows if row["threads"] == count]
         width = 0.8 / len(others)
         for i, engine in enumerate(others):
-            heights = [row["engines"].get(engine.name, {}).get("ms", float("nan")) / row["engines"]["rlx"]["ms"] for row in mine]
+            heights = [
+                row["engines"].get(engine.name, {}).get("ms", float("nan")) / row["engines"]["rlx"]["ms"]
+                for row in mine
+            ]
             places = [place + (i - (len(others) - 1) / 2) * width for place in range(len(mine))]
             label = engine.name if engine.counts else f"{engine.name} (8-bit activations, other answers)"
-            axis.bar(places, heights, width, label=label, alpha=1 if engine.counts else 0.35, hatch=None if engine.counts else "//")
+            axis.bar(
+                places,
+                heights,
+                width,
+                label=label,
+                alpha=1 if engine.counts else 0.35,
+                hatch=None if engine.counts else "//",
+            )
         axis.axhline(1, color="black", linewidth=1)
         axis.set_xticks(range(len(mine)), [f"{row['model']}\n{row['size']}" for row in mine])
         axis.set_ylabel("time over rlx's")
@@ -293,7 +327,10 @@ def main(arguments: "list[str] | None" = None) -> int:
     finally:
         machine.close()
     versions = out.document["versions"]
-    out.say(f"{flags.rounds} rounds; onnxruntime {versions['onnxruntime']}, openvino {versions.get('openvino dynamic', '-')}")
+    out.say(
+        f"{flags.rounds} rounds; onnxruntime {versions['onnxruntime']}, "
+        f"openvino {versions.get('openvino dynamic', '-')}"
+    )
     for count in flags.threads:
         print_rows(out, rows, engines, count)
     verdicts(out, rows, flags.threads)

@@ -22,8 +22,12 @@ Example: bench/compile --models minilm --sizes 1x16 --kernels 40"""
 
 def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, list[catalog.Case]]":
     parser = report.parser("compile", __doc__, FOOTER)
-    parser.add_argument("--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}")
-    parser.add_argument("--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)")
+    parser.add_argument(
+        "--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}"
+    )
+    parser.add_argument(
+        "--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)"
+    )
     parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
     parser.add_argument("--kernels", type=int, default=12, metavar="N", help="show the N slowest kernels (default: 12)")
     parser.add_argument("--rounds", type=int, metavar="N", help="default: 7")
@@ -40,7 +44,10 @@ def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, li
 
 def middle_of(dicts: "list[dict[str, float]]") -> "dict[str, float]":
     """The median of each key."""
-    return {key: statistics.median(one[key] for one in dicts if key in one) for key in dict.fromkeys(k for one in dicts for k in one)}
+    return {
+        key: statistics.median(one[key] for one in dicts if key in one)
+        for key in dict.fromkeys(k for one in dicts for k in one)
+    }
 
 
 def measure(case: catalog.Case, flags: argparse.Namespace) -> dict:
@@ -99,7 +106,14 @@ def show(out: report.Report, result: dict, shown: int) -> None:
             + [f"{kernel['ms_by_phase'].get(phase, 0):.2f}" for phase in phases]
         )
     total = sum(kernel["ms"] for kernel in kernels)
-    rows.append([f"all {len(kernels)} kernels", str(result["steps"]), str(sum(k["code_bytes"] for k in kernels)), f"{total:.1f}"])
+    rows.append(
+        [
+            f"all {len(kernels)} kernels",
+            str(result["steps"]),
+            str(sum(k["code_bytes"] for k in kernels)),
+            f"{total:.1f}",
+        ]
+    )
     rows[-1] += [f"{sum(kernel['ms_by_phase'].get(phase, 0) for kernel in kernels):.1f}" for phase in phases]
     out.table(f"{name}: kernels, ms", rows)
     out.say(f"template {result['template_ms']:.2f} ms, instantiating it {result['instantiate_ms']:.3f} ms")

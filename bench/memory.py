@@ -24,7 +24,13 @@ Example: bench/memory --check --json memory.json"""
 
 def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
     parser = report.parser("memory", __doc__, FOOTER)
-    parser.add_argument("--models", type=report.words, default=["minilm", "rxnmap"], metavar="A,B", help=f"of {', '.join(catalog.CASES)}")
+    parser.add_argument(
+        "--models",
+        type=report.words,
+        default=["minilm", "rxnmap"],
+        metavar="A,B",
+        help=f"of {', '.join(catalog.CASES)}",
+    )
     flags = parser.parse_args(arguments)
     try:
         catalog.choose(flags.models, [], False)

@@ -46,7 +46,7 @@ def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
 
 
 def random_sizes(count: int, largest_batch: int, longest: int, tokens: int, seed: int) -> "list[tuple[int, int]]":
-    """Different (batch, length) pairs with at most so many tokens, every magnitude alike, batch and length of 1 first."""
+    """Different (batch, length) pairs with at most so many tokens, every magnitude alike; those of 1 come first."""
     source = random.Random(seed)
 
     def draw(limit: int) -> int:
@@ -132,7 +132,13 @@ def compiling(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
         "no template: ms",
         [["size", "template, warm kernels", "template and kernels", "kernels", "openvino reshape and compile"]]
         + [
-            [row["size"], f"{row['template_ms']:.1f}", f"{row['all_ms']:.1f}", str(row["kernels"]), f"{row['openvino_ms']:.1f}"]
+            [
+                row["size"],
+                f"{row['template_ms']:.1f}",
+                f"{row['all_ms']:.1f}",
+                str(row["kernels"]),
+                f"{row['openvino_ms']:.1f}",
+            ]
             for row in rows
         ],
     )
@@ -140,7 +146,10 @@ def compiling(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     everything = statistics.median(row["all_ms"] / row["openvino_ms"] for row in rows)
     out.document["compile_ratio"], out.document["compile_ratio_with_kernels"] = ratio, everything
     out.note(f"with all kernels, of OpenVINO's: {everything:.2f} (median)")
-    out.require(ratio <= OF_OPENVINO_COMPILE, f"a new template at most {OF_OPENVINO_COMPILE} of OpenVINO's compile: {ratio:.3f} (median)")
+    out.require(
+        ratio <= OF_OPENVINO_COMPILE,
+        f"a new template at most {OF_OPENVINO_COMPILE} of OpenVINO's compile: {ratio:.3f} (median)",
+    )
 
 
 def start(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
@@ -154,7 +163,9 @@ def start(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
             times[engine].append((worker.ready["first_answer_ms"], worker.ready_seconds * 1e3))
             worker.close()
     middles = {engine.name: [statistics.median(values) for values in zip(*pairs)] for engine, pairs in times.items()}
-    out.document["start"] = {name: {"load_to_answer_ms": one, "process_to_answer_ms": two} for name, (one, two) in middles.items()}
+    out.document["start"] = {
+        name: {"load_to_answer_ms": one, "process_to_answer_ms": two} for name, (one, two) in middles.items()
+    }
     out.table(
         "load to first answer at 1x16: ms",
         [["engine", "load to answer", "with the start of the process"]]
@@ -163,7 +174,10 @@ def start(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     ours = middles["rlx"][0]
     openvino = min(middles[engine.name][0] for engine in (workers.OPENVINO_DYNAMIC, workers.OPENVINO_STATIC))
     other = middles["onnxruntime"][0]
-    out.require(ours <= openvino, f"load to first answer at most OpenVINO's (the faster of its two): {ours:.0f} of {openvino:.0f} ms")
+    out.require(
+        ours <= openvino,
+        f"load to first answer at most OpenVINO's (the faster of its two): {ours:.0f} of {openvino:.0f} ms",
+    )
     out.require(
         ours <= OF_ONNXRUNTIME_START * other,
         f"load to first answer at most {OF_ONNXRUNTIME_START} of onnxruntime's: {ours / other:.2f}",
@@ -182,7 +196,19 @@ def bindings_of(model: str, count: int, seed: int) -> "list[dict[str, int]]":
 
 def stream(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     count = 60 if out.flags.quick else 2000
-    lines = [["model", "sizes", "different", "templates", "kernels, first half", "second half", "instantiated", "median ms", "largest ms after 100"]]
+    lines = [
+        [
+            "model",
+            "sizes",
+            "different",
+            "templates",
+            "kernels, first half",
+            "second half",
+            "instantiated",
+            "median ms",
+            "largest ms after 100",
+        ]
+    ]
     verdicts = []
     for model in catalog.CASES:
         out.progress(f"{model}: preparing {count} sizes")
@@ -210,7 +236,12 @@ def stream(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
         out.document.setdefault("stream", {})[model] = row
         largest = row["largest_ms_after_100"]
         lines.append(
-            [model, *(str(row[name]) for name in list(row)[:6]), f"{row['median_ms']:.3f}", "-" if largest is None else f"{largest:.2f}"]
+            [
+                model,
+                *(str(row[name]) for name in list(row)[:6]),
+                f"{row['median_ms']:.3f}",
+                "-" if largest is None else f"{largest:.2f}",
+            ]
         )
         if model == MODEL:
             verdicts.append((row["templates"] <= 2, f"{model}: one template, two at most: {row['templates']}"))

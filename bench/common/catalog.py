@@ -54,7 +54,7 @@ QUICK = {"minilm": ("3x17",), "maskseq": ("1x64",), "rxnmap": ("7",)}
 
 
 def choose(names: "list[str]", labels: "list[str]", quick: bool) -> "list[Case]":
-    """The cases that flags ask for. A size goes to every chosen model that has sizes of that form. Raises ValueError."""
+    """The cases that flags ask for. A size goes to each chosen model that has sizes of that form. Raises ValueError."""
     for name in names:
         if name not in CASES:
             raise ValueError(f"no model '{name}': there are {', '.join(CASES)}")
@@ -65,7 +65,9 @@ def choose(names: "list[str]", labels: "list[str]", quick: bool) -> "list[Case]"
         cases += [Case(name, label) for label in labels if re.fullmatch(LABELS[name], label)]
     for label in labels:
         if not any(case.label == label for case in cases):
-            raise ValueError(f"size '{label}' fits none of the models {', '.join(names)} (8x32 is batch and length, 7 a length)")
+            raise ValueError(
+                f"size '{label}' fits none of the models {', '.join(names)} (8x32 is batch and length, 7 a length)"
+            )
     return cases
 
 

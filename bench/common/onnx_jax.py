@@ -14,7 +14,9 @@ from onnx import helper, numpy_helper
 def _slice(xp, x, starts, ends, axes=None, steps=None):
     index = [slice(None)] * x.ndim
     for i, (start, end) in enumerate(zip(starts, ends)):
-        index[int(axes[i]) if axes is not None else i] = slice(int(start), int(end), int(steps[i]) if steps is not None else 1)
+        index[int(axes[i]) if axes is not None else i] = slice(
+            int(start), int(end), int(steps[i]) if steps is not None else 1
+        )
     return x[tuple(index)]
 
 
@@ -86,7 +88,9 @@ OPERATORS = {
     "Mul": lambda xp, a, b: a * b,
     "Pow": lambda xp, a, b: a**b,
     "Range": lambda xp, start, limit, delta: np.arange(int(start), int(limit), int(delta)),
-    "ReduceSum": lambda xp, x, axes=None, keepdims=1, **_: x.sum(None if axes is None else tuple(int(a) for a in axes), keepdims=bool(keepdims)),
+    "ReduceSum": lambda xp, x, axes=None, keepdims=1, **_: x.sum(
+        None if axes is None else tuple(int(a) for a in axes), keepdims=bool(keepdims)
+    ),
     "Reshape": _reshape,
     "Shape": lambda xp, x, start=0, end=None: np.array(x.shape[start:end], np.int64),
     "Slice": _slice,
@@ -103,7 +107,10 @@ _CONSTANT_BYTES = 1024
 
 def _attributes(node) -> dict:
     values = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    return {key: numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value for key, value in values.items()}
+    return {
+        key: numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+        for key, value in values.items()
+    }
 
 
 class Graph:
@@ -118,7 +125,9 @@ class Graph:
         self.nodes = [node for node in self.graph.node if not self._fold(node, values)]
         self.constants = {name: value for name, value in values.items() if value.nbytes <= _CONSTANT_BYTES}
         used = {name for node in self.nodes for name in node.input}
-        self.weights = {name: jnp.asarray(value) for name, value in values.items() if name in used and name not in self.constants}
+        self.weights = {
+            name: jnp.asarray(value) for name, value in values.items() if name in used and name not in self.constants
+        }
 
     @staticmethod
     def _fold(node, values: dict) -> bool:

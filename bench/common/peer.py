@@ -114,13 +114,26 @@ class Iree:
         fixed.CopyFrom(self.model)
         del fixed.graph.value_info[:]
         for value in fixed.graph.input:
-            for dim, size in zip(value.type.tensor_type.shape.dim, arrays[value.name].shape if value.name in arrays else ()):
+            for dim, size in zip(
+                value.type.tensor_type.shape.dim, arrays[value.name].shape if value.name in arrays else ()
+            ):
                 dim.dim_value = size
         onnx.save(fixed, str(folder / "model.onnx"))
         tools = pathlib.Path(sys.executable).parent
-        imports = [tools / "iree-import-onnx", folder / "model.onnx", "--opset-version", "17", "-o", folder / "model.mlir"]
+        imports = [
+            tools / "iree-import-onnx",
+            folder / "model.onnx",
+            "--opset-version",
+            "17",
+            "-o",
+            folder / "model.mlir",
+        ]
         compiles = [tools / "iree-compile", folder / "model.mlir", "-o", folder / "model.vmfb", "--iree-opt-level=O3"]
-        compiles += ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu", "--iree-llvmcpu-target-cpu=host"]
+        compiles += [
+            "--iree-hal-target-device=local",
+            "--iree-hal-local-target-device-backends=llvm-cpu",
+            "--iree-llvmcpu-target-cpu=host",
+        ]
         for command in (imports, compiles):
             done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
             if done.returncode != 0:

@@ -17,10 +17,12 @@ def parser(name: str, about: str, footer: str = "") -> argparse.ArgumentParser:
         description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=(footer + "\n\n" if footer else "")
-        + "Exit code: 0; 1 when an answer of rlx is wrong, or with --check when a requirement is missed; 2 when flags are\n"
-        "wrong or something is not there. Run it on an otherwise idle machine.",
+        + "Exit code: 0; 1 when an answer of rlx is wrong, or with --check when a requirement is missed; 2 when\n"
+        "flags are wrong or something is not there. Run it on an otherwise idle machine.",
     )
-    result.add_argument("--quick", action="store_true", help="few rounds, small sizes: shows that it works, times nothing well")
+    result.add_argument(
+        "--quick", action="store_true", help="few rounds, small sizes: shows that it works, times nothing well"
+    )
     result.add_argument("--check", action="store_true", help="exit code 1 when a requirement is missed")
     result.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write all figures to this file")
     result.add_argument("--build", metavar="FOLDER", type=pathlib.Path, default=ROOT / "build", help="default: build/")
@@ -79,7 +81,9 @@ class Report:
         for threads in (1, 2):
             peak = statistics.median(machine.peak(threads) for _ in range(samples))
             read = statistics.median(machine.read_bandwidth(size, threads) for _ in range(samples))
-            self.document.setdefault("machine", []).append({"threads": threads, "fma_peak_gflops": peak, "read_gbs": read})
+            self.document.setdefault("machine", []).append(
+                {"threads": threads, "fma_peak_gflops": peak, "read_gbs": read}
+            )
             plural = "s" if threads > 1 else ""
             self.say(f"{threads} thread{plural}: FMA peak {peak:.1f} GF/s; read {read:.1f} GB/s of {size >> 20} MiB")
 

@@ -41,7 +41,9 @@ class Process:
     def __init__(self, command: "list[str]", name: str):
         self.name = name
         self.started = time.perf_counter()
-        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
 
     def line(self, request: str) -> str:
         try:
@@ -95,7 +97,14 @@ class Process:
 class Worker(Process):
     """An engine with a model loaded."""
 
-    def __init__(self, engine: Engine, model: pathlib.Path, threads: int, build: pathlib.Path, first: "pathlib.Path | None" = None):
+    def __init__(
+        self,
+        engine: Engine,
+        model: pathlib.Path,
+        threads: int,
+        build: pathlib.Path,
+        first: "pathlib.Path | None" = None,
+    ):
         if engine.peer:
             command = [sys.executable, str(PEER), engine.peer]
         else:

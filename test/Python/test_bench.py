@@ -134,7 +134,11 @@ class PageTest(unittest.TestCase):
         replaced = PROGRAMS["all"].replaced
         page = "a\n<!-- bench/rows -->\nold\n<!-- end -->\nb\n<!-- bench/math -->\n<!-- end -->\n"
         page = replaced(page, "rows", "1 \\2\n")
-        self.assertEqual(page, "a\n<!-- bench/rows -->\n```\n$ bench/rows\n1 \\2\n```\n<!-- end -->\nb\n<!-- bench/math -->\n<!-- end -->\n")
+        self.assertEqual(
+            page,
+            "a\n<!-- bench/rows -->\n```\n$ bench/rows\n1 \\2\n```\n<!-- end -->\n"
+            "b\n<!-- bench/math -->\n<!-- end -->\n",
+        )
         with self.assertRaisesRegex(ValueError, "0 blocks of bench/gemm"):
             replaced(page, "gemm", "")
 
@@ -186,14 +190,20 @@ class RunTest(Folder):
         build = self.folder / "build"
         engine = f"import sys\nsys.path.insert(0, {str(BENCH / 'common')!r})\nimport peer\n"
         off = (
-            "import time\nclass Off(peer.OnnxRuntime):\n    def outputs(self):\n        return [x + {} for x in super().outputs()]\n"
+            "import time\nclass Off(peer.OnnxRuntime):\n"
+            "    def outputs(self):\n        return [x + {} for x in super().outputs()]\n"
             "    def run(self):\n        time.sleep({})\n        super().run()\n"
         )
         script(
             build / "bin" / "rlx-bench-worker",
-            engine + off.format(rlx_adds, rlx_waits) + "peer.ENGINES = {'rlx': Off}\nsys.argv.insert(1, 'rlx')\nsys.exit(peer.main())\n",
+            engine
+            + off.format(rlx_adds, rlx_waits)
+            + "peer.ENGINES = {'rlx': Off}\nsys.argv.insert(1, 'rlx')\nsys.exit(peer.main())\n",
         )
-        script(self.folder / "peer.py", engine + off.format(peer_adds, 0) + "peer.ENGINES['off'] = Off\nsys.exit(peer.main())\n")
+        script(
+            self.folder / "peer.py",
+            engine + off.format(peer_adds, 0) + "peer.ENGINES['off'] = Off\nsys.exit(peer.main())\n",
+        )
         script(
             build / "bin" / "rlx-bench-machine",
             "import sys\nfor line in sys.stdin:\n    print('a CPU' if line == 'name\\n' else 100.0, flush=True)\n",
@@ -205,7 +215,11 @@ class RunTest(Folder):
         with contextlib.ExitStack() as stack:
             stack.enter_context(unittest.mock.patch.object(workers, "PEERS", peers))
             stack.enter_context(unittest.mock.patch.object(workers, "PEER", self.folder / "peer.py"))
-            stack.enter_context(unittest.mock.patch.object(workers, "OPENVINO_DEFAULT", workers.Engine("openvino default", "off", False)))
+            stack.enter_context(
+                unittest.mock.patch.object(
+                    workers, "OPENVINO_DEFAULT", workers.Engine("openvino default", "off", False)
+                )
+            )
             stack.enter_context(unittest.mock.patch.object(catalog, "model_file", lambda name: model))
             stack.enter_context(unittest.mock.patch.object(catalog, "INPUTS", inputs))
             stack.enter_context(contextlib.redirect_stdout(out))
@@ -218,7 +232,10 @@ class RunTest(Folder):
         code, text, _, document = self.run_compare()
         self.assertEqual(code, 0)
         self.assertEqual(document["bench"], "compare")
-        self.assertEqual([(row["model"], row["size"], row["threads"]) for row in document["rows"]], [("minilm", "3x17", t) for t in (1, 2)])
+        self.assertEqual(
+            [(row["model"], row["size"], row["threads"]) for row in document["rows"]],
+            [("minilm", "3x17", t) for t in (1, 2)],
+        )
         for row in document["rows"]:
             self.assertEqual(set(row["engines"]), {"rlx", "onnxruntime", "off", "openvino default"})
             self.assertEqual(row["flops"], 2 * 2 * 51 * 4 * 4)
