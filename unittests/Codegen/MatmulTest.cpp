@@ -484,6 +484,45 @@ TEST(Matmul, nanAndInfinityStayInTheirRowsAndColumns) {
     }
 }
 
+/// What is taken from where it lies, what is packed, and steps of any sign.
+TEST(Matmul, stridesOfEveryKind) {
+  for (int64_t M : {1, 4, 7, 8, 30})
+    for (int64_t N : {16, 40})
+      for (ElementType type : {ElementType::F32, ElementType::F16}) {
+        Problem p{.M = M, .N = N, .K = 6, .b = type};
+        Prepared plain = prepare(p);
+        ASSERT_TRUE(kernelFor(plain.spec));
+        kernelFor(plain.spec)(plain.pointers.data(), plain.integers.data(), 0, plain.tiles, nullptr);
+        // The same values with k, then with n, running backwards.
+        for (bool backwardsK : {true, false}) {
+          Prepared r = prepare(p);
+          Buffer turned(type, (N + 1) * p.K);
+          for (int64_t k = 0; k < p.K; ++k)
+            for (int64_t n = 0; n < N; ++n)
+              turned.put(backwardsK ? (p.K - 1 - k) * (N + 1) + n : k * (N + 1) + N - 1 - n,
+                         r.bValues[static_cast<size_t>(k * N + n)]);
+          r.pointers[1] = turned.at(backwardsK ? (p.K - 1) * (N + 1) : N - 1);
+          (backwardsK ? r.integers[5] : r.integers[6]) *= -1;
+          kernelFor(r.spec)(r.pointers.data(), r.integers.data(), 0, r.tiles, nullptr);
+          for (int64_t m = 0; m < M; ++m)
+            for (int64_t n = 0; n < N; ++n)
+              ASSERT_EQ(r.out->get(r.outAt(0, m, n)), plain.out->get(plain.outAt(0, m, n)))
+                  << "M " << M << " N " << N << (backwardsK ? " k " : " n ") << m << ' ' << n;
+        }
+        // B the same for each k.
+        Prepared r = prepare(p);
+        r.integers[5] = 0;
+        kernelFor(r.spec)(r.pointers.data(), r.integers.data(), 0, r.tiles, nullptr);
+        for (int64_t m = 0; m < M; ++m)
+          for (int64_t n = 0; n < N; ++n) {
+            double sum = 0;
+            for (int64_t k = 0; k < p.K; ++k)
+              sum += r.aValues[static_cast<size_t>(m * p.K + k)] * r.bValues[static_cast<size_t>(n)];
+            ASSERT_NEAR(r.out->get(r.outAt(0, m, n)), sum, 1e-5);
+          }
+      }
+}
+
 /// CASES 60: a row alone and among others, however the rows split, and whatever
 /// the range of tiles, has the same bits.
 TEST(Matmul, aRowsBitsDependOnTheRowAlone) {

@@ -94,7 +94,8 @@ private:
   SmallVector<unsigned, 8> panelsOfRows; ///< panels at once, of a tile of fewestRows + i rows
   Value *tileCount = nullptr, *tileRows = nullptr, *longerTiles = nullptr; ///< the first ones have one row more
   Value *panelsAtOnce = nullptr;
-  Value *ahead = nullptr; ///< where the panels lie that come next
+  Value *ahead = nullptr;       ///< where the panels lie that come next
+  Value *panelStride = nullptr; ///< elements from k to k of a panel that is not packed
   /// The rows of A that a tile takes.
   struct {
     Value *base = nullptr, *rowStride = nullptr, *kStride = nullptr;
@@ -167,46 +168,42 @@ Value *MatmulBuilder::columnMask(Value *count, unsigned lanes) {
 void MatmulBuilder::packPanel(Value *panelColumn, Value *columns) {
   ElementType type = spec.b_type;
   Value *source = e.elementPointer(bBatch, type, b.CreateMul(panelColumn, bNStride));
-  Value *full = b.CreateICmpEQ(columns, e.i64(kColumns));
   Value *mask = columnMask(columns, kColumns);
+  // element(from, k) for each k, `from` moving along: lanes that go to scratch, `offset` and k times 16 elements on.
+  auto alongK = [&](Value *from, Value *offset, unsigned lanes, function_ref<Value *(Value *)> element) {
+    Values start = {from, e.elementPointer(scratch, sumType, offset)};
+    e.forLoop(e.i64(0), K, e.i64(1), start, [&](Value *, ArrayRef<Value *> at) {
+      e.store(at[1], sumType, element(at[0]), lanes);
+      return Values{e.elementPointer(at[0], type, bKStride), e.elementPointer(at[1], sumType, e.i64(kColumns))};
+    });
+  };
+  auto whole = [&](Value *from) { return widen(e.load(from, type, kColumns), type, kColumns); };
+  auto apart = [&](Value *from) { return widen(e.stridedLoad(from, type, bNStride, kColumns), type, kColumns); };
+  auto some = [&](Value *from) { return widen(e.maskedLoad(from, type, mask, kColumns), type, kColumns); };
+  auto rows = [&](function_ref<Value *(Value *)> row) {
+    alongK(source, e.i64(0), kColumns, row);
+    return Values();
+  };
+  auto columnByColumn = [&] {
+    e.forLoop(e.i64(0), e.i64(kColumns), e.i64(1), [&](Value *column) {
+      auto there = [&] {
+        alongK(e.elementPointer(source, type, b.CreateMul(column, bNStride)), column, 1,
+               [&](Value *from) { return widen(e.load(from, type, 1), type, 1); });
+        return Values();
+      };
+      auto missing = [&] {
+        alongK(source, column, 1, [&](Value *) { return Constant::getNullValue(e.laneType(sumType)); });
+        return Values();
+      };
+      e.ifThenElse(b.CreateICmpSLT(column, columns), there, missing);
+    });
+    return Values();
+  };
+  Value *sideBySide = b.CreateOr(b.CreateICmpEQ(bNStride, e.i64(1)), b.CreateICmpEQ(columns, e.i64(1)));
   e.ifThenElse(
-      b.CreateOr(b.CreateICmpEQ(bNStride, e.i64(1)), b.CreateICmpEQ(columns, e.i64(1))),
-      [&] {
-        e.forLoop(e.i64(0), K, e.i64(1), [&](Value *k) {
-          Value *from = e.elementPointer(source, type, b.CreateMul(k, bKStride));
-          Values row = e.ifThenElse(
-              full, [&] { return Values{e.load(from, type, kColumns)}; },
-              [&] { return Values{e.maskedLoad(from, type, mask, kColumns)}; });
-          Value *to = e.elementPointer(scratch, sumType, b.CreateMul(k, e.i64(kColumns)));
-          e.store(to, sumType, widen(row[0], type, kColumns), kColumns);
-        });
-        return Values();
-      },
-      [&] {
-        // Column by column: along k the source is often contiguous.
-        e.forLoop(e.i64(0), e.i64(kColumns), e.i64(1), [&](Value *column) {
-          Value *to = e.elementPointer(scratch, sumType, column);
-          e.ifThenElse(
-              b.CreateICmpSLT(column, columns),
-              [&] {
-                Value *from = e.elementPointer(source, type, b.CreateMul(column, bNStride));
-                e.forLoop(e.i64(0), K, e.i64(1), [&](Value *k) {
-                  Value *element = e.load(e.elementPointer(from, type, b.CreateMul(k, bKStride)), type, 1);
-                  e.store(e.elementPointer(to, sumType, b.CreateMul(k, e.i64(kColumns))), sumType,
-                          widen(element, type, 1), 1);
-                });
-                return Values();
-              },
-              [&] {
-                e.forLoop(e.i64(0), K, e.i64(1), [&](Value *k) {
-                  e.store(e.elementPointer(to, sumType, b.CreateMul(k, e.i64(kColumns))), sumType,
-                          Constant::getNullValue(e.laneType(sumType)), 1);
-                });
-                return Values();
-              });
-        });
-        return Values();
-      });
+      b.CreateICmpEQ(columns, e.i64(kColumns)),
+      [&] { return e.ifThenElse(sideBySide, [&] { return rows(whole); }, [&] { return rows(apart); }); },
+      [&] { return e.ifThenElse(sideBySide, [&] { return rows(some); }, columnByColumn); });
 }
 
 /// How rows are split, and how many panels are taken at once.
@@ -225,8 +222,10 @@ void MatmulBuilder::chooseTiles() {
   if (many) {
     mostRows = e.hasAVX512 ? 7 : 6;
     fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
-    // Two panels where that halves the work of widening rows.
-    panelsOfRows.assign(mostRows - fewestRows + 1, packed && e.hasAVX512 && widensRows() ? 2 : 1);
+    // Zen 4 does one multiply-add of 16 floats a cycle, which four to seven sums keep busy. Others do two, and need
+    // twice as many. Two panels also halve the work of widening rows.
+    bool onePanel = !packed || !e.hasAVX512 || (StringRef(spec.target).starts_with("x86_64:znver4:") && !widensRows());
+    panelsOfRows.assign(mostRows - fewestRows + 1, onePanel ? 1 : 2);
     tileCount = b.CreateUDiv(b.CreateAdd(M, e.i64(mostRows - 1)), e.i64(mostRows));
   } else {
     mostRows = kMatmulFewRows;
@@ -328,10 +327,17 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
     carried.push_back(b.CreateGEP(b.getInt8Ty(), ahead, b.CreateMul(b.CreateMul(tile, K), askStep)));
   }
-  Value *panelBytes = b.CreateMul(K, e.i64(panelStep));
+  // An unpacked panel has a pointer of its own, because the step from k to k is a number.
+  Value *panelBytes = b.CreateMul(K, e.i64(panelStep)), *step = e.i64(panelStep);
   Values panelEnds;
-  for (Value *panel : panels)
-    panelEnds.push_back(b.CreateGEP(b.getInt8Ty(), panel, panelBytes));
+  if (packed) {
+    for (Value *panel : panels)
+      panelEnds.push_back(b.CreateGEP(b.getInt8Ty(), panel, panelBytes));
+  } else {
+    panelBytes = K;
+    step = e.i64(1);
+    carried.push_back(panels[0]);
+  }
   auto turn = [&](Value *at, ArrayRef<Value *> now) {
     Values columns, next;
     if (askStep)
@@ -340,9 +346,14 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
         // To be read, into the second level, as data.
         b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
       }
+    SmallVector<Value *, 4> starts;
     for (Value *panelEnd : panelEnds)
+      starts.push_back(b.CreateGEP(b.getInt8Ty(), panelEnd, at));
+    if (!packed)
+      starts.push_back(now.back());
+    for (Value *start : starts)
       for (unsigned part = 0; part < count; ++part) {
-        Value *from = e.elementPointer(b.CreateGEP(b.getInt8Ty(), panelEnd, at), panelType, e.i64(part * V));
+        Value *from = e.elementPointer(start, panelType, e.i64(part * V));
         columns.push_back(widen(e.load(from, panelType, V), panelType, V));
       }
     for (unsigned r = 0; r < rows; ++r) {
@@ -358,9 +369,11 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
       next.push_back(e.elementPointer(now[sums + r / 3], tileA.type, tileA.kStride));
     if (askStep)
       next.push_back(b.CreateGEP(b.getInt8Ty(), now.back(), askStep));
+    if (!packed)
+      next.push_back(e.elementPointer(now.back(), panelType, panelStride));
     return next;
   };
-  carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), e.i64(panelStep), carried, turn);
+  carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), step, carried, turn);
   // The tile is [row][panel][16].
   for (size_t i = 0; i < sums; ++i)
     e.store(e.elementPointer(sumRoom, sumType, e.i64(static_cast<int64_t>(i * V))), sumType, carried[i], V);
@@ -522,8 +535,23 @@ Status MatmulBuilder::emit() {
         if (!packed) {
           bBatch = e.elementPointer(bBase, spec.b_type, e.linearOffset(indices, bBatchStrides));
           Value *column = b.CreateMul(panel, e.i64(kColumns));
-          packPanel(column, b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(N, column), e.i64(kColumns)));
-          rowTiles({scratch}, panel, e.i64(1));
+          Value *columns = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(N, column), e.i64(kColumns));
+          auto pack = [&] {
+            packPanel(column, columns);
+            return Values{scratch, e.i64(kColumns)};
+          };
+          Values source;
+          if (spec.b_type == sumType && sumType == ElementType::F32) {
+            // One tile of rows takes whole columns that lie side by side from where they are.
+            Value *once = b.CreateAnd(b.CreateICmpEQ(tileCount, e.i64(1)), b.CreateICmpEQ(bNStride, e.i64(1)));
+            source = e.ifThenElse(
+                b.CreateAnd(once, b.CreateICmpEQ(columns, e.i64(kColumns))),
+                [&] { return Values{e.elementPointer(bBatch, spec.b_type, column), bKStride}; }, pack);
+          } else {
+            source = pack();
+          }
+          panelStride = source[1];
+          rowTiles({source[0]}, panel, e.i64(1));
           return Values{b.CreateAdd(tile[0], e.i64(1))};
         }
         // Where fewer panels are left than are taken at once, the last is taken again: its memory is read once, and the
