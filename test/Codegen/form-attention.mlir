@@ -101,6 +101,30 @@ rlx.graph @where(%x: tensor<3x8xf32, #rlx.dims<[S, 8]>>, %keep: tensor<3x3xi64, 
   rlx.output %5 : tensor<3x8xf32, #rlx.dims<[S, 8]>>
 }
 
+// Products in f16, the softmax between them in f32.
+// CHECK-LABEL: rlx.graph @mixed
+// CHECK: rlx.kernel attention(%arg0)
+// CHECK: rlx.convert
+// CHECK: rlx.softmax
+// CHECK: rlx.convert
+// CHECK-NOT: rlx.kernel
+// CHECK: rlx.output
+
+// PLAN-LABEL: plan of @mixed
+// PLAN: attention
+// PLAN: v0 = convert score : f16
+// PLAN-NEXT: v1 = convert v0 : f32
+// PLAN-NEXT: %1[8*i0] = softmax of v1 times x2 : f16
+rlx.graph @mixed(%x: tensor<3x8xf16>) -> tensor<3x8xf16> {
+  %0 = rlx.transpose %x permutation [1, 0] : tensor<3x8xf16> -> tensor<8x3xf16>
+  %1 = rlx.matmul %x, %0 : tensor<3x8xf16>, tensor<8x3xf16> -> tensor<3x3xf16>
+  %2 = rlx.convert %1 : tensor<3x3xf16> -> tensor<3x3xf32>
+  %3 = rlx.softmax %2 axis 1 : tensor<3x3xf32> -> tensor<3x3xf32>
+  %4 = rlx.convert %3 : tensor<3x3xf32> -> tensor<3x3xf16>
+  %5 = rlx.matmul %4, %x : tensor<3x3xf16>, tensor<3x8xf16> -> tensor<3x8xf16>
+  rlx.output %5 : tensor<3x8xf16>
+}
+
 // The probabilities are an output too: they must be stored.
 // CHECK-LABEL: rlx.graph @weights_wanted
 // CHECK: %[[S:.*]] = rlx.kernel matmul

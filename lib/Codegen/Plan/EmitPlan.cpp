@@ -69,7 +69,11 @@ std::optional<AttentionParts> attentionParts(ir::KernelOp kernel) {
   if (!parts.values)
     return std::nullopt;
   Value weights = parts.values.getLhs();
+  if (auto convert = weights.getDefiningOp<ir::ConvertOp>())
+    weights = convert.getInput();
   if (auto select = weights.getDefiningOp<ir::SelectOp>()) {
+    if (!select.getCondition().getDefiningOp<ir::IsNaNOp>())
+      return std::nullopt;
     parts.zeroNaN = true;
     weights = select.getOnFalse();
   }
@@ -80,7 +84,11 @@ std::optional<AttentionParts> attentionParts(ir::KernelOp kernel) {
     if (matmul != parts.values)
       parts.scores = matmul;
   }
-  if (matmuls != 2 || !parts.softmax || parts.softmax.getInput().getType() != parts.scores.getResult().getType())
+  if (matmuls != 2 || !parts.softmax)
+    return std::nullopt;
+  auto rank = [](Value value) { return cast<RankedTensorType>(value.getType()).getRank(); };
+  int64_t scoresRank = rank(parts.scores.getResult());
+  if (rank(parts.softmax.getInput()) != scoresRank || static_cast<int64_t>(parts.softmax.getAxis()) + 1 != scoresRank)
     return std::nullopt;
   return parts;
 }

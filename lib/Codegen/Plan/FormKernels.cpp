@@ -277,6 +277,11 @@ void KernelFormer::growAttention() {
       chain.push_back(guard);
       weights = guard.getResult();
     }
+    // A softmax in f32 between products of narrower types.
+    if (auto convert = dyn_cast_or_null<ir::ConvertOp>(onlyUser(weights)); convert && isFloat(convert.getResult())) {
+      chain.push_back(convert);
+      weights = convert.getResult();
+    }
     auto values = dyn_cast_or_null<ir::MatmulOp>(onlyUser(weights));
     if (!values || values.getLhs() != weights || values.getRhs() == weights || !fits(values) ||
         ArrayRef<DimExpr>(reader.dims(values.getResult())).drop_back(2) !=

@@ -327,7 +327,12 @@ void Generator::attention() {
   for (int attempt = 0; attempt < 3 && random.chance(70); ++attempt)
     if (Value masked = make<ir::AddOp>(scores, pick().value); masked && shapeOf(masked).dims == dims)
       scores = masked;
+  bool wider = narrow() && random.chance(40);
+  if (wider)
+    scores = makeTyped<ir::ConvertOp>(typeOf(dims, builder.getF32Type()), scores);
   Value weights = make<ir::SoftmaxOp>(scores, static_cast<uint64_t>(dims.size() - 1));
+  if (wider)
+    weights = makeTyped<ir::ConvertOp>(typeOf(dims), weights);
   if (random.chance(30))
     weights = make<ir::SelectOp>(make<ir::IsNaNOp>(weights), scalar(0), weights);
   if (random.chance(10)) // somebody else wants them too
