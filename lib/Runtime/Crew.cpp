@@ -14,11 +14,18 @@
 using namespace rlx;
 
 namespace {
-/// The ticket of a crew that has ended.
-constexpr uint64_t kEnded = uint64_t(UINT32_MAX) << 32;
+/// The turn of a crew that has ended.
+constexpr uint64_t kEnded = UINT64_MAX;
 
-uint32_t leftOf(uint64_t ticket) { return static_cast<uint32_t>(ticket); }
-size_t stepOf(uint64_t ticket) { return static_cast<size_t>(ticket >> 32); }
+/// A part is one number, so that it changes at once: the step, and the first and
+/// the end of its units that are left. The step is in it so that who looked a step
+/// ago takes nothing.
+constexpr uint64_t partOf(size_t number, uint64_t first, uint64_t end) {
+  return static_cast<uint64_t>(number) << 32 | first << 16 | end;
+}
+constexpr uint64_t firstOf(uint64_t part) { return part >> 16 & 0xFFFF; }
+constexpr uint64_t endOf(uint64_t part) { return part & 0xFFFF; }
+static_assert(kMaxUnits <= 0xFFFF);
 
 /// Looks again and again, for as long as waking a sleeping thread would take.
 class Spin {
@@ -50,30 +57,45 @@ unsigned rlx::crewSize(const Specialization &made, const ThreadPool &pool) {
 
 Crew::Crew(ThreadPool &pool, unsigned size, TileRunner &runner)
     : pool(&pool), size(size), runner(&runner), leader(std::this_thread::get_id()),
-      present(std::make_unique<std::atomic<bool>[]>(size)) {}
+      parts(std::make_unique<Part[]>(size)), present(std::make_unique<std::atomic<bool>[]>(size)) {}
 
 std::shared_ptr<Crew> Crew::gather(ThreadPool &pool, unsigned size, TileRunner &runner) {
   return std::shared_ptr<Crew>(new Crew(pool, size, runner));
 }
 
-/// Takes units of the step that is shared; many while there are many, so that
-/// there are few turns, and few at the end, so that all end together. `left`:
-/// units there were before.
-bool Crew::claim(uint64_t &seen, uint32_t &left, uint32_t &taken) {
-  seen = ticket.load(std::memory_order_acquire);
-  while ((left = leftOf(seen)) != 0) {
-    taken = std::max(1u, left / (4 * size));
-    if (ticket.compare_exchange_weak(seen, seen - taken, std::memory_order_acq_rel, std::memory_order_acquire))
+/// From the front of the worker's own part a quarter, so that there are few turns
+/// and something is left for who is early; from the end of another's a half.
+bool Crew::claim(unsigned worker, Claim &claimed) {
+  for (unsigned i = 0; i != size; ++i) {
+    std::atomic<uint64_t> &left = parts[(worker + i) % size].left;
+    uint64_t seen = left.load(std::memory_order_acquire);
+    while (firstOf(seen) != endOf(seen)) {
+      uint64_t first = firstOf(seen), end = endOf(seen);
+      size_t number = seen >> 32;
+      uint64_t taken = std::max<uint64_t>(1, (end - first) / (i == 0 ? 4 : 2));
+      uint64_t next = i == 0 ? partOf(number, first + taken, end) : partOf(number, first, end - taken);
+      if (!left.compare_exchange_weak(seen, next, std::memory_order_acq_rel, std::memory_order_acquire))
+        continue;
+      claimed.number = number;
+      claimed.part = (worker + i) % size;
+      claimed.first = static_cast<uint32_t>(i == 0 ? first : end - taken);
+      claimed.end = static_cast<uint32_t>(i == 0 ? first + taken : end);
       return true;
+    }
   }
   return false;
 }
 
-void Crew::runUnits(size_t number, uint32_t left, uint32_t taken, unsigned worker) {
-  const StepInstance &step = runner->step(number);
-  int64_t first = unitsOf(step) - left;
+void Crew::runUnits(const Claim &claimed, unsigned worker) {
+  const StepInstance &step = runner->step(claimed.number);
+  Piece piece;
+  piece.number = claimed.number;
+  piece.begin = claimed.first * step.unitTiles;
+  piece.end = std::min(claimed.end * step.unitTiles, step.tiles);
+  piece.group = claimed.part / partsOfGroup;
+  piece.groups = groups;
   ErrorWord error;
-  runner->run(number, first * step.unitTiles, std::min((first + taken) * step.unitTiles, step.tiles), worker, error);
+  runner->run(piece, worker, error);
   if (error.kind == ErrorKind::None)
     return;
   std::lock_guard lock(mutex);
@@ -86,20 +108,28 @@ unsigned Crew::share(size_t number, ErrorWord &error) {
   uint32_t units = unitsOf(step), mine = 0;
   finished.store(0, std::memory_order_relaxed);
   joined.store(0, std::memory_order_relaxed);
+  // For those who are likely to come; whoever else is there takes from them.
+  uint32_t workers = std::min(step.helpers + 1, size);
+  groups = std::min(step.rowGroups, workers);
+  partsOfGroup = std::min(workers / groups, units);
+  for (uint32_t i = 0; i != groups * partsOfGroup; ++i) {
+    uint64_t part = i % partsOfGroup;
+    parts[i].left.store(partOf(number, units * part / partsOfGroup, units * (part + 1) / partsOfGroup),
+                        std::memory_order_release);
+  }
   // Sequentially consistent, here and where helpers leave: either this thread sees
-  // that one has left, or that one sees the step.
-  ticket.store(uint64_t(number) << 32 | units, std::memory_order_seq_cst);
-  for (unsigned worker = 1; worker <= std::min(step.helpers, size - 1); ++worker) {
+  // that one has left, or that one sees the turn.
+  turn.fetch_add(1, std::memory_order_seq_cst);
+  for (unsigned worker = 1; worker < groups * partsOfGroup; ++worker) {
     if (present[worker].load(std::memory_order_seq_cst) || present[worker].exchange(true, std::memory_order_seq_cst))
       continue;
     pool->submit([crew = shared_from_this(), worker] { crew->help(worker); });
   }
 
-  uint64_t seen;
-  for (uint32_t left, taken; claim(seen, left, taken); mine += taken)
-    runUnits(number, left, taken, 0);
+  for (Claim claimed; claim(0, claimed); mine += claimed.units())
+    runUnits(claimed, 0);
 
-  uint32_t others = units - mine;
+  uint32_t others = units * groups - mine;
   auto finishedAll = [&] { return finished.load(std::memory_order_seq_cst) == others; };
   for (Spin spin; !finishedAll();) {
     if (spin.goOn())
@@ -116,7 +146,7 @@ unsigned Crew::share(size_t number, ErrorWord &error) {
   return std::min(joined.load(std::memory_order_relaxed) + (mine != 0), size);
 }
 
-void Crew::end() { ticket.store(kEnded, std::memory_order_seq_cst); }
+void Crew::end() { turn.store(kEnded, std::memory_order_seq_cst); }
 
 void Crew::help(unsigned worker) {
   // A pool that runs tasks inside submit() helps nobody.
@@ -127,29 +157,30 @@ void Crew::help(unsigned worker) {
   FloatEnvironment environment;
   size_t last = SIZE_MAX;
   while (true) {
-    for (Spin spin;;) {
-      uint64_t seen;
-      uint32_t left, taken;
-      if (claim(seen, left, taken)) {
-        if (stepOf(seen) != last) {
-          last = stepOf(seen);
+    uint64_t seen = turn.load(std::memory_order_seq_cst);
+    for (Spin spin; seen != kEnded;) {
+      for (Claim claimed; claim(worker, claimed); spin = Spin()) {
+        if (claimed.number != last)
           joined.fetch_add(1, std::memory_order_relaxed);
-        }
-        runUnits(last, left, taken, worker);
-        finished.fetch_add(taken, std::memory_order_seq_cst);
+        last = claimed.number;
+        runUnits(claimed, worker);
+        finished.fetch_add(claimed.units(), std::memory_order_seq_cst);
         if (leaderSleeps.load(std::memory_order_seq_cst)) {
           std::lock_guard lock(mutex);
           done.notify_one();
         }
-        spin = Spin();
-      } else if (seen == kEnded || !spin.goOn()) {
-        break;
       }
+      // Nothing is left of this turn. Parts are written before the turn goes up.
+      uint64_t before = seen;
+      while ((seen = turn.load(std::memory_order_seq_cst)) == before && spin.goOn())
+        ;
+      if (seen == before)
+        break;
     }
-    // The leader may have shared another step since, counting on this helper.
+    // The leader may have begun another turn since, counting on this helper.
     present[worker].store(false, std::memory_order_seq_cst);
-    if (leftOf(ticket.load(std::memory_order_seq_cst)) == 0 ||
-        present[worker].exchange(true, std::memory_order_seq_cst))
+    uint64_t now = turn.load(std::memory_order_seq_cst);
+    if (now == seen || now == kEnded || present[worker].exchange(true, std::memory_order_seq_cst))
       return;
   }
 }

@@ -24,13 +24,19 @@ namespace rlx {
 
 struct ErrorWord;
 
+/// Tiles [begin, end) of step `number` (of Specialization::steps), of group `group`
+/// of `groups` about equal ones of its rows.
+struct Piece {
+  size_t number = 0;
+  int64_t begin = 0, end = 0;
+  uint32_t group = 0, groups = 1;
+};
+
 /// What runs some tiles of a step. Called by several threads at once, each with
-/// its own `worker`.
+/// its own `worker`; 0 is the leader.
 class TileRunner {
 public:
-  /// Runs tiles [begin, end) of step `number` (of Specialization::steps).
-  /// `worker`: 0 is the leader.
-  virtual void run(size_t number, int64_t begin, int64_t end, unsigned worker, ErrorWord &error) = 0;
+  virtual void run(const Piece &piece, unsigned worker, ErrorWord &error) = 0;
   virtual const StepInstance &step(size_t number) const = 0;
 
 protected:
@@ -53,22 +59,39 @@ public:
   void end();
 
 private:
+  /// Units of a step that nobody has taken yet: a place of its own in memory,
+  /// because the worker whose part it is mostly uses it alone.
+  struct alignas(64) Part {
+    std::atomic<uint64_t> left{0}; ///< step, first, end: see Crew.cpp
+  };
+  struct Claim {
+    size_t number = 0;
+    unsigned part = 0;
+    uint32_t first = 0, end = 0;
+    uint32_t units() const { return end - first; }
+  };
+
   Crew(ThreadPool &pool, unsigned size, TileRunner &runner);
   void help(unsigned worker);
-  bool claim(uint64_t &seen, uint32_t &left, uint32_t &taken);
-  void runUnits(size_t number, uint32_t left, uint32_t taken, unsigned worker);
+  bool claim(unsigned worker, Claim &claimed);
+  void runUnits(const Claim &claimed, unsigned worker);
 
   ThreadPool *const pool; ///< of use to the leader only
   const unsigned size;
   TileRunner *const runner; ///< read after a claim only: gone when the run is
   const std::thread::id leader;
+  /// One per worker. A step's parts follow each other, so that a worker meets in
+  /// its cache what it wrote a step before; those who have done theirs take from
+  /// the others.
+  const std::unique_ptr<Part[]> parts;
   /// One per helper: someone has been asked to be that helper, or is it.
-  std::unique_ptr<std::atomic<bool>[]> present;
+  const std::unique_ptr<std::atomic<bool>[]> present;
 
-  /// The step that is shared, above the number of its units that nobody has taken
-  /// yet. Who changes the number owns the units in between.
-  alignas(64) std::atomic<uint64_t> ticket{0};
-  /// Units of that step that helpers have run, and helpers that ran some.
+  /// Of the step that is shared: groups of its rows, each of as many parts.
+  uint32_t groups = 1, partsOfGroup = 1;
+  /// Goes up when there are new parts, and to kEnded.
+  alignas(64) std::atomic<uint64_t> turn{0};
+  /// Units of the step that helpers have run, and helpers that ran some.
   alignas(64) std::atomic<uint32_t> finished{0};
   std::atomic<uint32_t> joined{0};
   std::atomic<bool> leaderSleeps{false};

@@ -7,6 +7,7 @@
 #include "Split.h"
 #include "rlx/Runtime/Tensor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -64,26 +65,47 @@ public:
 
   const StepInstance &step(size_t number) const override { return ready.plan->steps[number]; }
 
-  void run(size_t number, int64_t begin, int64_t end, unsigned worker, ErrorWord &error) override {
-    const StepInstance &call = step(number);
+  void run(const Piece &piece, unsigned worker, ErrorWord &error) override {
+    const StepInstance &call = step(piece.number);
     Worker &own = workers[worker];
-    if (own.number != number) {
-      own.number = number;
-      own.pointers.clear();
-      for (const PointerSource &pointer : call.pointers)
-        own.pointers.push_back(pointer.kind == PointerSource::Kind::Buffer ? base[pointer.buffer] + pointer.byteOffset
-                               : pointer.kind == PointerSource::Kind::Scratch ? own.scratch
-                                                                              : nullptr);
-    }
-    ready.kernels[call.kernel].function(own.pointers.data(), call.integers.data(), begin, end, &error);
+    if (own.number != piece.number || own.group != piece.group || own.groups != piece.groups)
+      prepare(own, call, piece);
+    const int64_t *integers = piece.groups == 1 ? call.integers.data() : own.integers.data();
+    ready.kernels[call.kernel].function(own.pointers.data(), integers, piece.begin, piece.end, &error);
   }
+  /// All of a step, on the calling thread.
+  void runWhole(size_t number, ErrorWord &error) { run({number, 0, step(number).tiles, 0, 1}, 0, error); }
 
 private:
   struct alignas(64) Worker {
     std::byte *scratch = nullptr;
-    size_t number = SIZE_MAX; ///< of the step that `pointers` are for
+    /// What the arguments are for.
+    size_t number = SIZE_MAX;
+    uint32_t group = 0, groups = 1;
     std::vector<void *> pointers;
+    std::vector<int64_t> integers; ///< of a group of rows
   };
+
+  void prepare(Worker &own, const StepInstance &call, const Piece &piece) {
+    own.number = piece.number;
+    own.group = piece.group;
+    own.groups = piece.groups;
+    own.pointers.clear();
+    for (const PointerSource &pointer : call.pointers)
+      own.pointers.push_back(pointer.kind == PointerSource::Kind::Buffer    ? base[pointer.buffer] + pointer.byteOffset
+                             : pointer.kind == PointerSource::Kind::Scratch ? own.scratch
+                                                                            : nullptr);
+    if (piece.groups == 1)
+      return;
+    // Rows of the group, as a product of its own.
+    int64_t rows = call.integers[call.rowsAt], each = rows / piece.groups, longer = rows % piece.groups;
+    int64_t first = piece.group * each + std::min<int64_t>(piece.group, longer);
+    own.integers = call.integers;
+    own.integers[call.rowsAt] = each + (piece.group < longer);
+    for (size_t i = 0; i != own.pointers.size(); ++i)
+      own.pointers[i] = static_cast<std::byte *>(own.pointers[i]) + first * call.rowBytes[i];
+  }
+
   const ReadySpecialization &ready;
   std::span<std::byte *const> base;
   std::vector<Worker> workers;
@@ -110,12 +132,12 @@ Status runSteps(const ReadySpecialization &ready, const std::vector<uint8_t> &as
       // step once more, in order. It reads nothing that it has written.
       if (error.kind != ErrorKind::None) {
         ErrorWord first;
-        kernels.run(number, 0, call.tiles, 0, first);
+        kernels.runWhole(number, first);
         if (first.kind != ErrorKind::None)
           error = first;
       }
     } else {
-      kernels.run(number, 0, call.tiles, 0, error);
+      kernels.runWhole(number, error);
     }
     if (error.kind != ErrorKind::None)
       return describe(error, step.node, call.extents);

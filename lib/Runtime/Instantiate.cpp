@@ -426,6 +426,9 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
     out.number(static_cast<uint64_t>(call.tiles));
     out.number(static_cast<uint64_t>(call.unitTiles));
     out.number(call.helpers);
+    out.number(call.rowGroups);
+    out.number(call.rowsAt);
+    out.list(call.rowBytes);
     out.number(call.pointers.size());
     for (const PointerSource &pointer : call.pointers) {
       out.number(static_cast<uint64_t>(pointer.kind));

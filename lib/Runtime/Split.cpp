@@ -3,6 +3,7 @@
 
 #include "rlx/Data/ElementType.h"
 #include "rlx/Data/KernelABI.h"
+#include "rlx/Runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +26,6 @@ constexpr double kMultiplyAdd = 1.0 / 50; // of f32
 /// The least work worth a thread's attention, worth handing over, and worth waking
 /// a thread for.
 constexpr double kUnitNs = 4000, kSharedNs = 10000, kHelperNs = 15000;
-/// Enough to keep threads equally busy to the end.
-constexpr int64_t kUnits = 256;
 
 double programNs(const std::vector<data::Instr> &program) {
   double ns = 0;
@@ -132,6 +131,45 @@ double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
   }
   return 0;
 }
+
+/// Threads that share a product by its columns each read all of a, half of which
+/// another one has just written, and leave rows in halves for the step after. By
+/// rows, each reads all of b, which no one has written: better unless b is so large
+/// that it comes from memory.
+void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
+  size_t batch = spec.batch_rank;
+  if (spec.family != Family::Matmul || batch != 0 || spec.b_layout != data::PackedLayout::Panels16)
+    return;
+  constexpr int64_t kFewestRows = 32; // as fast as more of them
+  int64_t rows = call.integers[0];
+  auto columns = static_cast<double>(call.integers[1]), k = static_cast<double>(call.integers[2]);
+  double aBytes = k * static_cast<double>(elementBytes(spec.a_type)), outBytes = 0;
+  for (const auto &output : spec.outputs)
+    outBytes += columns * static_cast<double>(elementBytes(output->type));
+  double bBytes = columns * k * static_cast<double>(elementBytes(spec.b_type));
+  if (rows < 2 * kFewestRows || bBytes > 4 * static_cast<double>(rows) * (aBytes + outBytes))
+    return;
+
+  // Extents, then the strides of a (m, k) and b, then operands (m, n).
+  std::vector<int64_t> rowBytes = {call.integers[3] * elementBytes(spec.a_type), 0};
+  size_t at = 7;
+  for (const auto *operands : {&spec.inputs, &spec.outputs})
+    for (const auto &operand : *operands) {
+      if (operand->kind == data::AccessKind::Iota)
+        return; // has no pointer to move
+      rowBytes.push_back(call.integers[at] * elementBytes(operand->type));
+      at += 2;
+      for (size_t i = 0; i != operand->index_inner.size(); ++i) {
+        rowBytes.push_back(call.integers[at] * elementBytes(operand->index_type));
+        at += 4;
+      }
+    }
+  rowBytes.push_back(0); // scratch is the worker's own
+  if (rowBytes.size() != call.pointers.size())
+    return;
+  call.rowGroups = static_cast<uint32_t>(std::min<int64_t>(rows / kFewestRows, kMaxThreads));
+  call.rowBytes = std::move(rowBytes);
+}
 } // namespace
 
 void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
@@ -141,7 +179,10 @@ void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
   if (call.tiles == 1 || !(all >= kSharedNs))
     return;
   auto tiles = static_cast<double>(call.tiles);
-  double unit = std::ceil(std::max(kUnitNs / tile, tiles / kUnits));
+  // An even number of units: steps over the same rows then fall into the same
+  // halves, and a thread finds in its cache what it wrote a step before.
+  double units = std::clamp(std::floor(std::min(all / kUnitNs, tiles) / 2) * 2, 2.0, static_cast<double>(kMaxUnits));
+  double unit = std::ceil(tiles / units);
   // A product with few rows takes up to four panels at a time, one with strided b
   // reads cache lines that reach into the next panel: neighbours stay together
   // where that leaves enough to share.
@@ -157,6 +198,7 @@ void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
   if (unit >= tiles)
     return;
   call.unitTiles = static_cast<int64_t>(unit);
-  double threads = std::min({all / kHelperNs, std::ceil(tiles / unit), static_cast<double>(kUnits)});
+  double threads = std::min({all / kHelperNs, std::ceil(tiles / unit), static_cast<double>(kMaxUnits)});
   call.helpers = static_cast<uint32_t>(std::max(threads, 1.0)) - 1;
+  splitRows(spec, call);
 }

@@ -7,7 +7,10 @@
 
 namespace rlx {
 
-/// Fills in `unitTiles` and `helpers` of a selected step (KernelABI.h says what
+/// The most units of a step: enough to keep threads equally busy to the end.
+inline constexpr int64_t kMaxUnits = 256;
+
+/// Fills in how a selected step is shared (KernelABI.h says what
 /// `call.integers` holds), by a rough count of what its tiles read, write and
 /// compute. The same on every machine, so that plans are.
 void splitStep(const data::KernelSpecT &spec, StepInstance &call);

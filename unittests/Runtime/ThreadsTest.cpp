@@ -43,20 +43,35 @@ std::vector<std::shared_ptr<Engine>> engines() {
   return made;
 }
 
-/// y = cumsum(max(x + x, 0) . w) along rows.
-Bench chain(std::shared_ptr<Engine> engine) {
+Values chainWeights();
+
+/// y = cumsum(max(x + x, 0) . w) along rows; w is an input, or a packed weight, and
+/// then threads may share the rows of the product.
+Bench chain(std::shared_ptr<Engine> engine, bool packed = false) {
+  auto weights = std::make_shared<WeightTable>();
+  auto values = std::make_shared<Values>(chainWeights());
+  EXPECT_OK(weights->add("w", {F32, {K, N}, std::as_bytes(std::span(*values)), values}));
+  SignatureBuilder signature;
+  signature.dim("B").input("x", F32, {"B", "48"}).output("y", F32, {"B", "200"});
+  if (!packed)
+    signature.input("w", F32, {"48", "200"});
   return Bench(
-      SignatureBuilder()
-          .dim("B")
-          .input("x", F32, {"B", "48"})
-          .input("w", F32, {"48", "200"})
-          .output("y", F32, {"B", "200"}),
-      [](const Binding &) {
+      std::move(signature),
+      [packed](const Binding &) {
         PlanBuilder p;
         uint32_t B = p.symbol(0), k = p.constant(K), n = p.constant(N), one = p.constant(1), zero = p.constant(0);
         uint32_t size = p.mul(B, k), large = p.mul(B, n);
-        uint32_t x = p.buffer(BufferKind::Input, F32, size, 0),
-                 w = p.buffer(BufferKind::Input, F32, p.constant(K * N), 1);
+        uint32_t x = p.buffer(BufferKind::Input, F32, size, 0);
+        uint32_t w = p.buffer(packed ? BufferKind::Weight : BufferKind::Input, F32, p.constant(K * N), 1);
+        if (packed) {
+          data::BufferT &buffer = *p.plan->buffers[w];
+          buffer.name = "w";
+          buffer.layout = data::PackedLayout::Panels16;
+          buffer.k = K;
+          buffer.n = N;
+          buffer.k_stride = N;
+          buffer.n_stride = 1;
+        }
         uint32_t doubled = p.arena(F32, size, 0, 1), positive = p.arena(F32, size, 1, 2);
         uint32_t product = p.arena(F32, large, 2, 3), y = p.buffer(BufferKind::Output, F32, large, 0);
         binary(p, "double", Opcode::Add, size, x, x, doubled);
@@ -65,27 +80,30 @@ Bench chain(std::shared_ptr<Engine> engine) {
         relu.results = {1};
         data::StepT &matmul = p.step(Family::Matmul, "product", {B, n});
         matmul.inputs.push_back(p.access(positive, {k, zero}));
-        matmul.inputs.push_back(p.access(w, {zero, one}));
+        matmul.inputs.push_back(p.access(w, {zero, packed ? zero : one}));
         matmul.outputs.push_back(p.access(product, {n, one}));
         matmul.results = {0};
         matmul.k = k;
         matmul.a_k_stride = one;
-        matmul.b_k_stride = n;
+        matmul.b_k_stride = packed ? zero : n;
+        matmul.b_packed = packed;
         data::StepT &scan = p.step(Family::Scan, "sums", {B, n});
         scan.inputs.push_back(p.access(product, {n, one}));
         scan.outputs.push_back(p.access(y, {n, one}));
         p.output(y, {B, n});
         return reply(p.take());
       },
-      64, nullptr, std::move(engine));
+      64, std::move(weights), std::move(engine));
 }
 
 float made(size_t i) { return std::sin(static_cast<float>(i)) * static_cast<float>(i % 97); }
 
-Values chainInput(int64_t rows) {
+/// `salt`: another one for each run, because memory of earlier runs is used again
+/// and would hide what is not written.
+Values chainInput(int64_t rows, int salt) {
   Values x(static_cast<size_t>(rows * K));
   for (size_t i = 0; i != x.size(); ++i)
-    x[i] = made(i);
+    x[i] = made(i + static_cast<size_t>(salt) * 31);
   return x;
 }
 Values chainWeights() {
@@ -96,8 +114,8 @@ Values chainWeights() {
 }
 
 /// What chain() is, in plain C++ and the same order of sums.
-Values chainWanted(int64_t rows) {
-  Values x = chainInput(rows), w = chainWeights(), y(static_cast<size_t>(rows * N));
+Values chainWanted(int64_t rows, int salt = 0) {
+  Values x = chainInput(rows, salt), w = chainWeights(), y(static_cast<size_t>(rows * N));
   for (int64_t row = 0; row != rows; ++row) {
     float running = 0;
     for (int64_t column = 0; column != N; ++column) {
@@ -113,10 +131,12 @@ Values chainWanted(int64_t rows) {
   return y;
 }
 
-Result<Values> runChain(Executable &executable, int64_t rows, std::vector<StepTime> *profile = nullptr) {
-  Values x = chainInput(rows), w = chainWeights();
+Result<Values> runChain(Executable &executable, int64_t rows, int salt = 0, std::vector<StepTime> *profile = nullptr) {
+  Values x = chainInput(rows, salt), w = chainWeights();
   Shape xShape = {rows, K}, wShape = {K, N};
-  NamedTensor inputs[] = {input("x", F32, xShape, x), input("w", F32, wShape, w)};
+  std::vector<NamedTensor> inputs = {input("x", F32, xShape, x)};
+  if (executable.model()->findInput("w"))
+    inputs.push_back(input("w", F32, wShape, w));
   RunOptions options;
   options.profile = profile;
   auto outputs = executable.run(inputs, options);
@@ -144,12 +164,13 @@ double cpuSeconds() {
 
 TEST(Threads, SameBits) {
   // Case 60, as far as the runtime goes: who runs which tiles changes nothing.
-  for (auto &engine : engines()) {
-    Bench bench = chain(engine);
-    for (int64_t rows : {0, 1, 2, 37, 300})
-      for (int again = 0; again != 3; ++again)
-        expectSameBits(runChain(*bench.executable, rows), chainWanted(rows));
-  }
+  for (auto &engine : engines())
+    for (bool packed : {false, true}) {
+      Bench bench = chain(engine, packed);
+      for (int64_t rows : {0, 1, 2, 37, 301})
+        for (int salt = 0; salt != 3; ++salt)
+          expectSameBits(runChain(*bench.executable, rows, salt), chainWanted(rows, salt));
+    }
 }
 
 TEST(Threads, HelpersTakePart) {
@@ -157,7 +178,7 @@ TEST(Threads, HelpersTakePart) {
   unsigned most = 0;
   for (int i = 0; i != 2000 && most < 2; ++i) {
     std::vector<StepTime> profile;
-    expectSameBits(runChain(*bench.executable, 300, &profile), chainWanted(300));
+    expectSameBits(runChain(*bench.executable, 300, 0, &profile), chainWanted(300));
     for (const StepTime &step : profile)
       most = std::max(most, step.threads);
   }
@@ -271,7 +292,7 @@ TEST(Threads, Profile) {
   for (int threads : {1, 3}) {
     Bench bench = chain(engineWith(threads));
     std::vector<StepTime> profile(7);
-    expectSameBits(runChain(*bench.executable, 300, &profile), chainWanted(300));
+    expectSameBits(runChain(*bench.executable, 300, 0, &profile), chainWanted(300));
     ASSERT_EQ(profile.size(), 4u);
     EXPECT_EQ(profile[0].node, "double");
     EXPECT_EQ(profile[2].node, "product");
@@ -319,6 +340,12 @@ TEST(Threads, HowManyAnEngineHas) {
 //===----------------------------------------------------------------------===//
 
 namespace {
+void expectWellFormed(const StepInstance &call) {
+  EXPECT_GE(call.unitTiles, 1);
+  EXPECT_LE(call.unitTiles, call.tiles);
+  EXPECT_LE(unitsOf(call), 256u);
+}
+
 StepInstance split(Family family, std::vector<int64_t> integers, int64_t tiles, uint8_t rank = 1) {
   data::KernelSpecT spec;
   spec.family = family;
@@ -332,9 +359,7 @@ StepInstance split(Family family, std::vector<int64_t> integers, int64_t tiles, 
   call.tiles = tiles;
   call.integers = std::move(integers);
   splitStep(spec, call);
-  EXPECT_GE(call.unitTiles, 1);
-  EXPECT_LE(call.unitTiles, tiles);
-  EXPECT_LE(unitsOf(call), 256u);
+  expectWellFormed(call);
   return call;
 }
 } // namespace
@@ -382,6 +407,56 @@ TEST(Split, AttentionStaysWithItsKeys) {
   EXPECT_EQ(unit(12, 128), 16);
   EXPECT_EQ(unit(12, 16) % 2, 0);
   EXPECT_EQ(unit(2, 4096), 128);
+}
+
+namespace {
+/// [rows, k] . [k, columns] with an input gathered along rows, then an f16 one; the
+/// output is f64.
+StepInstance splitProduct(int64_t rows, int64_t columns, int64_t k,
+                          data::PackedLayout layout = data::PackedLayout::Panels16,
+                          data::AccessKind last = data::AccessKind::Direct) {
+  data::KernelSpecT spec;
+  spec.family = Family::Matmul;
+  spec.rank = 2;
+  spec.row_class = kMatmulManyRows;
+  spec.b_layout = layout;
+  spec.a_type = F32;
+  spec.b_type = ElementType::I8;
+  for (ElementType type : {F32, ElementType::F16, ElementType::F64}) {
+    auto made = std::make_unique<data::AccessSpecT>();
+    made->type = type;
+    (type == ElementType::F64 ? spec.outputs : spec.inputs).push_back(std::move(made));
+  }
+  spec.inputs[0]->kind = data::AccessKind::Indexed;
+  spec.inputs[0]->index_type = ElementType::I64;
+  spec.inputs[0]->index_inner = {data::InnerMode::Splat};
+  spec.inputs[1]->kind = last;
+  StepInstance call;
+  call.tiles = (columns - 1) / kPanel + 1;
+  call.integers = {rows, columns, k};
+  call.integers.insert(call.integers.end(), {k + 5, 1, 0, 0});     // a, b
+  call.integers.insert(call.integers.end(), {0, 1, 3, 0, 999, 7}); // gathered; its index
+  call.integers.insert(call.integers.end(), {11, 1, columns, 1});  // f16, output
+  call.pointers.resize(7);                                         // a, b, gathered, index, f16, output, scratch
+  splitStep(spec, call);
+  expectWellFormed(call);
+  return call;
+}
+} // namespace
+
+TEST(Split, RowsOfProducts) {
+  StepInstance call = splitProduct(200, 384, 384);
+  EXPECT_EQ(call.rowGroups, 6u); // of 32 rows at least
+  EXPECT_EQ(call.rowsAt, 0u);
+  EXPECT_EQ(call.rowBytes, (Shape{389 * 4, 0, 0, 3 * 8, 11 * 2, 384 * 8, 0}));
+  EXPECT_EQ(splitProduct(63, 384, 384).rowGroups, 1u);
+  EXPECT_EQ(splitProduct(1000000, 384, 384).rowGroups, kMaxThreads);
+  // Weights far larger than what goes in and out are read once.
+  EXPECT_EQ(splitProduct(64, 3072, 16384).rowGroups, 1u);
+  // What no pointer stands for cannot be moved on.
+  EXPECT_EQ(splitProduct(200, 384, 384, data::PackedLayout::Panels16, data::AccessKind::Iota).rowGroups, 1u);
+  EXPECT_EQ(splitProduct(200, 384, 384, data::PackedLayout::Strided).rowGroups, 1u);
+  EXPECT_EQ(split(Family::Matmul, {4, 4, 4}, 1).rowGroups, 1u);
 }
 
 TEST(Split, AnySizes) {
