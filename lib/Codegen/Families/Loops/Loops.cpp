@@ -118,6 +118,9 @@ private:
     for (unsigned k = 0; k < spec.inputs.size(); ++k)
       if (spec.inputs[k]->kind == AccessKind::Direct && spec.inputs[k]->inner == InnerMode::Strided)
         turned.push_back(k);
+    // A long program is not written twice, and squares wait on the stack.
+    if (spec.program.size() > kLongestTurned || turned.size() > kMostTurned)
+      turned.clear();
     // As many vectors as lanes, in half of the registers. Columns: of a cache line where there are so many.
     unsigned bytes = static_cast<unsigned>(widest);
     side = bytes == 1 ? 16 : bytes == 2 ? (e.hasAVX512 ? 16 : 8) : (e.hasAVX512 ? 64 : 32) / bytes;
@@ -312,6 +315,7 @@ private:
 
   /// Elements along the rows of a band of squares; a multiple of every side.
   static constexpr int64_t kBand = 128;
+  static constexpr size_t kLongestTurned = 16, kMostTurned = 4;
 
   Emitter &e;
   IRBuilder<> &b;

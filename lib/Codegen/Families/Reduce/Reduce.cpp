@@ -76,7 +76,7 @@ private:
         Value *element = b.CreateMul(position, length);
         enter(all, rank - 1, element);
         // Whole blocks of lanes in registers; then vectors, the last one short, with the partial results in memory.
-        bool small = spec.program.size() <= kSmallProgram;
+        bool small = isSmall(spec.program);
         if (small) {
           e.ifThen(b.CreateICmpSGT(whole, e.i64(0)), [&] {
             Emitter::Values start;
@@ -138,7 +138,7 @@ private:
     for (unsigned loop = 0; loop + 1 < kept; ++loop)
       extents.push_back(e.integer(loop));
     Value *columns = e.integer(kept - 1);
-    bool small = spec.program.size() <= kSmallProgram && spec.epilogue.size() <= kSmallProgram;
+    bool small = isSmall(spec.program) && isSmall(spec.epilogue);
     int64_t wide = small ? kGroup * W : 0;
     e.forLoop(e.begin, e.end, e.i64(1), [&](Value *tile) {
       Emitter::Values indices = extents.empty() ? Emitter::Values() : e.delinearize(tile, extents);
@@ -305,8 +305,16 @@ private:
     e.store(e.elementPointer(parts, partial, lane), partial, value, lanes);
   }
 
-  /// Above this the program is not repeated for each vector of a block.
-  static constexpr size_t kSmallProgram = 3;
+  /// Whether a program may be repeated for each vector of a block.
+  static bool isSmall(ArrayRef<data::Instr> program) {
+    using data::Opcode;
+    return program.size() <= 3 && llvm::none_of(program, [](const data::Instr &instr) {
+             return llvm::is_contained({Opcode::Mod, Opcode::Rem, Opcode::Pow, Opcode::Log, Opcode::Tanh, Opcode::Erf,
+                                        Opcode::Sigmoid, Opcode::Sin, Opcode::Cos, Opcode::Gelu, Opcode::GeluTanh,
+                                        Opcode::Philox},
+                                       instr.op());
+           });
+  }
   /// Vectors of results at a time.
   static constexpr int64_t kGroup = 8;
 
