@@ -39,7 +39,7 @@ class MatmulBuilder {
 public:
   MatmulBuilder(Emitter &e, const data::KernelSpecT &spec)
       : e(e), b(e.b), spec(spec), sumType(spec.accumulator), wide(elementBytes(sumType) == 8),
-        V(wide ? kColumns / 2 : kColumns), batchRank(spec.batch_rank) {}
+        V(wide || !e.hasAVX512 ? kColumns / 2 : kColumns), batchRank(spec.batch_rank) {}
 
   Status emit();
 
@@ -230,7 +230,7 @@ void MatmulBuilder::chooseTiles() {
   } else {
     mostRows = kMatmulFewRows;
     for (unsigned rows = 1; rows <= mostRows; ++rows)
-      panelsOfRows.push_back(!packed ? 1 : e.hasAVX512 ? 4 : std::max(4u >> (rows - 1), 1u));
+      panelsOfRows.push_back(!packed ? 1 : e.hasAVX512 ? 4 : std::max(5u - rows, 1u));
     tileCount = e.i64(1);
   }
   tileRows = b.CreateUDiv(M, tileCount);
@@ -339,7 +339,7 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
     carried.push_back(panels[0]);
   }
   auto turn = [&](Value *at, ArrayRef<Value *> now) {
-    Values columns, next;
+    Values next;
     if (askStep)
       for (int64_t line = 0; line < bytes; line += 64) {
         Value *pointer = b.CreateGEP(b.getInt8Ty(), now.back(), e.i64(line));
@@ -351,19 +351,29 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
       starts.push_back(b.CreateGEP(b.getInt8Ty(), panelEnd, at));
     if (!packed)
       starts.push_back(now.back());
-    for (Value *start : starts)
-      for (unsigned part = 0; part < count; ++part) {
-        Value *from = e.elementPointer(start, panelType, e.i64(part * V));
-        columns.push_back(widen(e.load(from, panelType, V), panelType, V));
-      }
-    for (unsigned r = 0; r < rows; ++r) {
+    auto loadColumns = [&](size_t c) {
+      Value *from = e.elementPointer(starts[c / count], panelType, e.i64(static_cast<int64_t>(c % count * V)));
+      return widen(e.load(from, panelType, V), panelType, V);
+    };
+    auto loadRow = [&](size_t r) {
       Value *row = now[sums + r / 3];
       if (r % 3)
-        row = e.elementPointer(row, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r % 3)));
-      Value *element = e.load(row, tileA.type, 1);
-      Value *lanes = e.splat(widen(element, tileA.type, 1), V);
-      for (size_t c = 0; c < columns.size(); ++c)
-        next.push_back(multiplyAdd(lanes, columns[c], now[r * columns.size() + c]));
+        row = e.elementPointer(row, tileA.type, b.CreateMul(tileA.rowStride, e.i64(static_cast<int64_t>(r % 3))));
+      return e.splat(widen(e.load(row, tileA.type, 1), tileA.type, 1), V);
+    };
+    // Where registers are few, the fewer of the two stay in them while the others pass.
+    size_t width = starts.size() * count;
+    bool rowsStay = !e.hasAVX512 && rows < width;
+    Values staying;
+    for (size_t i = 0; i < (rowsStay ? rows : width); ++i)
+      staying.push_back(rowsStay ? loadRow(i) : loadColumns(i));
+    next.resize(sums);
+    for (size_t i = 0; i < (rowsStay ? width : rows); ++i) {
+      Value *passing = rowsStay ? loadColumns(i) : loadRow(i);
+      for (auto [j, stays] : enumerate(staying)) {
+        size_t at = rowsStay ? j * width + i : i * width + j;
+        next[at] = multiplyAdd(rowsStay ? stays : passing, rowsStay ? passing : stays, now[at]);
+      }
     }
     for (unsigned r = 0; r < rows; r += 3)
       next.push_back(e.elementPointer(now[sums + r / 3], tileA.type, tileA.kStride));
