@@ -11,7 +11,9 @@
 #include "rlx/Runtime/Tensor.h"
 
 #include <algorithm>
-#include <map>
+#include <deque>
+#include <mutex>
+#include <optional>
 
 using namespace rlx;
 using namespace rlx::select;
@@ -203,18 +205,53 @@ Result<int64_t> signatureElements(const std::vector<DimExpr> &shape, const Bindi
   return *count;
 }
 
+/// What stands behind a buffer at every binding.
+struct Supplied {
+  ElementType type = ElementType::F32;
+  int64_t elements = 0; ///< Weight: of its row
+  uint32_t param = 0;   ///< Param: position in the signature
+};
+
+/// Finds weights and params by name.
+Result<std::vector<Supplied>> findSupplied(const data::PlanTemplateT &plan, const Model &model) {
+  std::vector<Supplied> result;
+  for (const auto &pointer : plan.buffers) {
+    const data::BufferT &buffer = *pointer;
+    Supplied &supplied = result.emplace_back();
+    if (buffer.kind == BufferKind::Param) {
+      // By name where it has one: the order of params is the signature's alone.
+      supplied.param = buffer.index;
+      if (!buffer.name.empty()) {
+        std::optional<size_t> position = model.findParam(buffer.name);
+        if (!position)
+          return malformed("there is no param '" + buffer.name + "'");
+        supplied.param = static_cast<uint32_t>(*position);
+      }
+      supplied.type = model.signature().params[supplied.param]->type;
+    } else if (buffer.kind == BufferKind::Weight) {
+      const WeightRow *row = model.weights().find(buffer.name);
+      if (!row)
+        return malformed("there is no weight '" + buffer.name + "'");
+      supplied.elements = *elementCount(row->shape);
+      supplied.type = row->type;
+    }
+  }
+  return result;
+}
+
 Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan, const Model &model,
-                                                const Binding &binding, std::span<const int64_t> values) {
+                                                std::span<const Supplied> supplied, const Binding &binding,
+                                                std::span<const int64_t> values) {
   const data::ModelSignatureT &signature = model.signature();
   std::vector<BufferInstance> result;
   for (size_t i = 0; i != plan.buffers.size(); ++i) {
     const data::BufferT &buffer = *plan.buffers[i];
     BufferInstance instance;
     instance.elements = values[buffer.elements];
-    std::string name = "buffer " + std::to_string(i);
+    auto name = [&] { return "buffer " + std::to_string(i); };
     if (instance.elements < 0 || !checkedMul(instance.elements, elementBytes(buffer.type), instance.bytes))
       return Error{ErrorCode::OutOfRange,
-                   "plan: " + name + " of " + std::to_string(instance.elements) + " elements has no valid size"};
+                   "plan: " + name() + " of " + std::to_string(instance.elements) + " elements has no valid size"};
     // What others supply must be as long as the plan takes it to be.
     Result<int64_t> there = instance.elements;
     ElementType type = buffer.type;
@@ -226,30 +263,19 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
       break;
     }
     case BufferKind::Param: {
-      // By name where it has one: the order of params is the signature's alone.
-      instance.param = buffer.index;
-      if (!buffer.name.empty()) {
-        std::optional<size_t> position = model.findParam(buffer.name);
-        if (!position)
-          return malformed("there is no param '" + buffer.name + "'");
-        instance.param = static_cast<uint32_t>(*position);
-      }
-      const data::TensorSpecT &spec = *signature.params[instance.param];
-      there = signatureElements(model.paramShapes()[instance.param], binding, "param", spec.name);
-      type = spec.type;
+      instance.param = supplied[i].param;
+      there = signatureElements(model.paramShapes()[instance.param], binding, "param",
+                                signature.params[instance.param]->name);
+      type = supplied[i].type;
       break;
     }
     case BufferKind::Output:
       type = signature.outputs[buffer.index]->type;
       break;
-    case BufferKind::Weight: {
-      const WeightRow *row = model.weights().find(buffer.name);
-      if (!row)
-        return malformed("there is no weight '" + buffer.name + "'");
-      there = *elementCount(row->shape);
-      type = row->type;
+    case BufferKind::Weight:
+      there = supplied[i].elements;
+      type = supplied[i].type;
       break;
-    }
     case BufferKind::Constant:
       if (buffer.data.size() != static_cast<size_t>(instance.bytes))
         return malformed("constant " + std::to_string(i) + " holds " + std::to_string(buffer.data.size()) +
@@ -265,7 +291,7 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
       return there.takeError();
     // Packed copies are checked against their row where they are made.
     if (type != buffer.type || (buffer.layout == PackedLayout::Strided && *there != instance.elements))
-      return malformed(name + " " + (buffer.name.empty() ? "" : "'" + buffer.name + "' ") + "is " +
+      return malformed(name() + " " + (buffer.name.empty() ? "" : "'" + buffer.name + "' ") + "is " +
                        std::to_string(instance.elements) + " of " + elementTypeName(buffer.type) +
                        ", but what it stands for is " + std::to_string(*there) + " of " + elementTypeName(type));
     result.push_back(instance);
@@ -298,22 +324,78 @@ Status placeArena(const data::PlanTemplateT &plan, Specialization &made) {
 }
 } // namespace
 
+struct CheckedTemplate::Parts {
+  std::shared_ptr<const data::PlanTemplateT> plan;
+  const Model &model;
+  std::string target;
+  std::vector<Supplied> supplied;
+
+  /// A spec that some binding has selected. The same steps mostly select the same ones, and comparing is cheaper than
+  /// serialising.
+  struct Known {
+    data::KernelSpecT spec;
+    std::vector<uint8_t> key;
+  };
+  std::mutex mutex;           // guards the members below
+  std::deque<Known> known;    // only grows, so that references stay
+  std::vector<size_t> latest; // by step: the one it selected last
+
+  /// The number and the place of a spec that `step` selects.
+  std::pair<size_t, const Known *> knownOf(uint32_t step, data::KernelSpecT &&spec) {
+    std::lock_guard lock(mutex);
+    size_t &number = latest[step];
+    if (number >= known.size() || known[number].spec != spec) {
+      number = 0;
+      while (number != known.size() && known[number].spec != spec)
+        ++number;
+      if (number == known.size()) {
+        std::vector<uint8_t> key = serializeSpec(spec);
+        known.push_back({std::move(spec), std::move(key)});
+      }
+    }
+    return {number, &known[number]};
+  }
+};
+
+CheckedTemplate::CheckedTemplate(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
+CheckedTemplate::~CheckedTemplate() = default;
+
+Result<std::shared_ptr<const CheckedTemplate>> CheckedTemplate::create(std::shared_ptr<const data::PlanTemplateT> plan,
+                                                                       const Model &model, std::string_view target) {
+  if (Status status = validate(*plan, model.signature()); !status)
+    return status.takeError();
+  Result<std::vector<Supplied>> supplied = findSupplied(*plan, model);
+  if (!supplied)
+    return supplied.takeError();
+  std::unique_ptr<Parts> parts(new Parts{plan, model, std::string(target), std::move(*supplied), {}, {}, {}});
+  parts->latest.resize(plan->steps.size());
+  return std::shared_ptr<const CheckedTemplate>(new CheckedTemplate(std::move(parts)));
+}
+
 Result<std::shared_ptr<const Specialization>> rlx::instantiate(std::shared_ptr<const data::PlanTemplateT> plan,
                                                                const Model &model, const Binding &binding,
                                                                std::string_view target) {
-  if (Status status = validate(*plan, model.signature()); !status)
-    return status.takeError();
+  Result<std::shared_ptr<const CheckedTemplate>> checked = CheckedTemplate::create(std::move(plan), model, target);
+  if (!checked)
+    return checked.takeError();
+  return (*checked)->instantiate(binding);
+}
+
+Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const Binding &binding) const {
+  const std::shared_ptr<const data::PlanTemplateT> &plan = parts->plan;
+  const Model &model = parts->model;
   Result<std::vector<int64_t>> values = evaluate(*plan, model.signature(), binding);
   if (!values)
     return values.takeError();
   auto made = std::make_shared<Specialization>();
   made->plan = plan;
-  Result<std::vector<BufferInstance>> buffers = sizeBuffers(*plan, model, binding, *values);
+  Result<std::vector<BufferInstance>> buffers = sizeBuffers(*plan, model, parts->supplied, binding, *values);
   if (!buffers)
     return buffers.takeError();
   made->buffers = std::move(*buffers);
 
-  std::map<std::vector<uint8_t>, uint32_t> known;
+  std::vector<std::optional<uint32_t>> kernelOf; // by number of the known spec
+  made->steps.reserve(plan->steps.size());
   for (uint32_t number = 0; number != plan->steps.size(); ++number) {
     StepReader reader(*plan, number, *values, made->buffers);
     data::KernelSpecT spec;
@@ -347,14 +429,17 @@ Result<std::shared_ptr<const Specialization>> rlx::instantiate(std::shared_ptr<c
     if (!*selected)
       continue;
     splitStep(spec, call);
-    spec.target = target;
+    spec.target = parts->target;
     spec.revision = kEmitterRevision;
-    auto [entry, isNew] = known.try_emplace(serializeSpec(spec), static_cast<uint32_t>(made->kernels.size()));
-    if (isNew) {
-      made->keys.push_back(entry->first);
-      made->kernels.push_back(std::move(spec));
+    auto [known, place] = parts->knownOf(number, std::move(spec));
+    if (known >= kernelOf.size())
+      kernelOf.resize(known + 1);
+    if (!kernelOf[known]) {
+      kernelOf[known] = static_cast<uint32_t>(made->kernels.size());
+      made->keys.push_back(place->key);
+      made->kernels.push_back(place->spec);
     }
-    call.kernel = entry->second;
+    call.kernel = *kernelOf[known];
     made->steps.push_back(std::move(call));
   }
 

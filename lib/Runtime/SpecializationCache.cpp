@@ -198,16 +198,22 @@ Result<TemplateTree::Template> SpecializationCache::findTemplate(const Sizes &si
   return plan;
 }
 
-std::shared_ptr<const SpecializationCache::Fixed>
-SpecializationCache::fixedOf(const TemplateTree::Template &plan) const {
+Result<SpecializationCache::Shared> SpecializationCache::sharedOf(const TemplateTree::Template &plan) {
+  {
+    std::lock_guard lock(treeMutex);
+    if (auto found = sharedByTemplate.find(plan); found != sharedByTemplate.end())
+      return found->second;
+  }
+  Result<std::shared_ptr<const CheckedTemplate>> checked =
+      CheckedTemplate::create(plan, *model, model->compiler()->target());
+  if (!checked)
+    return checked.takeError();
   std::lock_guard lock(treeMutex);
-  auto found = fixedByTemplate.find(plan);
-  return found == fixedByTemplate.end() ? nullptr : found->second;
+  return sharedByTemplate.try_emplace(plan, Shared{std::move(*checked), nullptr}).first->second;
 }
 
-Result<std::shared_ptr<const SpecializationCache::Fixed>>
-SpecializationCache::findFixed(const TemplateTree::Template &plan) {
-  auto fixed = std::make_shared<Fixed>(plan->buffers.size());
+Status SpecializationCache::findFixed(const TemplateTree::Template &plan, Shared &shared) {
+  auto fixed = std::make_shared<std::vector<const void *>>(plan->buffers.size());
   std::vector<bool> used = usedBuffers(*plan);
   std::vector<WeightRequest> requests;
   std::vector<size_t> places;
@@ -225,8 +231,10 @@ SpecializationCache::findFixed(const TemplateTree::Template &plan) {
     return weights.takeError();
   for (size_t i = 0; i != places.size(); ++i)
     (*fixed)[places[i]] = (*weights)[i].data();
+  shared.fixed = std::move(fixed);
   std::lock_guard lock(treeMutex);
-  return fixedByTemplate.try_emplace(plan, std::move(fixed)).first->second;
+  sharedByTemplate[plan] = shared;
+  return Status::ok();
 }
 
 Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making) {
@@ -240,7 +248,10 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   auto ready = std::make_shared<ReadySpecialization>();
   Binding binding = model->solver().binding(sizes);
   Stopwatch instantiation;
-  Result<std::shared_ptr<const Specialization>> made = instantiate(*plan, *model, binding, compiler->target());
+  Result<Shared> shared = sharedOf(*plan);
+  if (!shared)
+    return shared.takeError();
+  Result<std::shared_ptr<const Specialization>> made = (*shared).checked->instantiate(binding);
   addTime(making.times, "instantiate", instantiation.ms());
   if (!made)
     return made.takeError();
@@ -248,12 +259,12 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
 
   // Kernels and weights need nothing of each other.
   Result<KernelCache::Got> kernels = KernelCache::Got();
-  Result<std::shared_ptr<const Fixed>> fixed = fixedOf(*plan);
+  Status fixed;
   PhaseTimes compiling;
   auto getKernels = [&] {
     kernels = engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, engine->pool(), compiling);
   };
-  if (*fixed) {
+  if (shared->fixed) {
     getKernels();
   } else {
     double packingMs = 0;
@@ -261,7 +272,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
       if (i == 0)
         return getKernels();
       Stopwatch packing;
-      fixed = findFixed(*plan);
+      fixed = findFixed(*plan, *shared);
       packingMs = packing.ms();
     });
     addTime(making.times, "weights", packingMs);
@@ -276,7 +287,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   making.kernelsCompiled = kernels->compiled;
   making.kernelsReused = ready->kernels.size() - kernels->compiled;
   making.codeBytes = kernels->codeBytes;
-  ready->fixed = **fixed;
+  ready->fixed = *shared->fixed;
 
   for (size_t i = 0; i != model->inputShapes().size(); ++i) {
     std::vector<int64_t> shape;

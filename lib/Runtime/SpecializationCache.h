@@ -62,12 +62,15 @@ private:
     uint64_t kernelsCompiled = 0, kernelsReused = 0, codeBytes = 0;
   };
 
-  /// Where the weights and constants of a template lie: the same for all its bindings. One per buffer.
-  using Fixed = std::vector<const void *>;
-  /// Null where nobody has asked yet.
-  std::shared_ptr<const Fixed> fixedOf(const TemplateTree::Template &plan) const;
+  /// What all bindings of a template share.
+  struct Shared {
+    std::shared_ptr<const CheckedTemplate> checked;
+    /// Where its weights and constants lie, one per buffer; null until the first binding has found them.
+    std::shared_ptr<const std::vector<const void *>> fixed;
+  };
+  Result<Shared> sharedOf(const TemplateTree::Template &plan);
   /// Packs what is not packed yet.
-  Result<std::shared_ptr<const Fixed>> findFixed(const TemplateTree::Template &plan);
+  Status findFixed(const TemplateTree::Template &plan, Shared &shared);
 
   Result<Ready> make(const Sizes &sizes, Making &making);
   Result<TemplateTree::Template> findTemplate(const Sizes &sizes, Making &making);
@@ -87,7 +90,7 @@ private:
 
   mutable std::mutex treeMutex; // guards the members below, never held while compiling
   TemplateTree tree;
-  std::map<TemplateTree::Template, std::shared_ptr<const Fixed>> fixedByTemplate;
+  std::map<TemplateTree::Template, Shared> sharedByTemplate;
   std::mutex templateTurn; // held while a template is being made
 };
 

@@ -68,13 +68,31 @@ struct Specialization {
   int64_t scratchBytes = 0;
 };
 
-/// Evaluates `plan` at `binding` (every dim of the signature), selects kernels by
-/// number and lays out the arena. Deterministic. Errors: a plan that is not well
-/// formed or leaves its buffers (InvalidModel, naming the step); sizes that
-/// overflow (OutOfRange) or cannot be broadcast (InvalidArgument).
-///
-/// `model` supplies the shapes of inputs, outputs and params and the elements of
-/// weights. `target` goes into every KernelSpec.
+/// A template that was checked against a model, and what its bindings have in
+/// common: made once, so that a new binding pays only for what is its own. Thread
+/// safe.
+class CheckedTemplate {
+public:
+  /// `model` supplies the shapes of inputs, outputs and params and the elements of
+  /// weights, and outlives this. `target` goes into every KernelSpec. Errors: a
+  /// plan that is not well formed or does not fit the model (InvalidModel).
+  static Result<std::shared_ptr<const CheckedTemplate>> create(std::shared_ptr<const data::PlanTemplateT> plan,
+                                                               const Model &model, std::string_view target);
+  ~CheckedTemplate();
+
+  /// Evaluates the plan at `binding` (every dim of the signature), selects kernels
+  /// by number and lays out the arena. Deterministic. Errors: a plan that leaves
+  /// its buffers (InvalidModel, naming the step); sizes that overflow (OutOfRange)
+  /// or cannot be broadcast (InvalidArgument).
+  Result<std::shared_ptr<const Specialization>> instantiate(const Binding &binding) const;
+
+private:
+  struct Parts;
+  explicit CheckedTemplate(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts;
+};
+
+/// Checks a template and instantiates it once.
 Result<std::shared_ptr<const Specialization>> instantiate(std::shared_ptr<const data::PlanTemplateT> plan,
                                                           const Model &model, const Binding &binding,
                                                           std::string_view target);
