@@ -295,10 +295,11 @@ std::vector<Work> everything() {
                                 {"i64 to i32", ElementType::I64, ElementType::I32},
                                 {"i1 to f32", ElementType::I1, F32}})
     works.push_back(convert(name, from, to, 128 * 384));
-  {
-    Work work("running sum 512x384", Family::Scan, {512});
+  for (bool columns : {false, true}) {
+    Work work(columns ? "running sum of columns 384x512" : "running sum 512x384", Family::Scan, {512});
     work.integers.push_back(384);
-    work.operand(false, F32, 512 * 384, {384, 1}, 1).operand(true, F32, 512 * 384, {384, 1}, 1);
+    int64_t pitch = columns ? 1 : 384, step = columns ? 512 : 1;
+    work.operand(false, F32, 512 * 384, {pitch, step}, step).operand(true, F32, 512 * 384, {pitch, step}, step);
     work.elements = 512 * 384;
     work.tiles = 512;
     works.push_back(std::move(work));

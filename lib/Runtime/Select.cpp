@@ -54,6 +54,17 @@ void Nest::moveLoop(size_t from, size_t to) {
   eachStrides(move);
 }
 
+void Nest::placeRowsSideBySide() {
+  size_t row = extents.size() - 1;
+  const std::vector<int64_t> &from = operands[0].strides, &to = operands[1].strides;
+  if (innerMode(from[row]) != data::InnerMode::Strided)
+    return;
+  bool bothSideBySide = innerMode(to[row]) == data::InnerMode::Strided;
+  for (size_t loop = row - 1; loop-- > 0;)
+    if (extents[loop] > 1 && from[loop] == 1 && (!bothSideBySide || to[loop] == 1))
+      return moveLoop(loop, row - 1);
+}
+
 void Nest::insertUnit(size_t i) {
   auto at = static_cast<ptrdiff_t>(i);
   extents.insert(extents.begin() + at, 1);

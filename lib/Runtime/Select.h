@@ -57,6 +57,9 @@ struct Nest {
   void erase(size_t i);
   /// Puts loop `from` at `to`, further in; those between move one out.
   void moveLoop(size_t from, size_t to);
+  /// For kernels that work along the last loop, on operand 0 and into operand 1: where their rows lie side by side,
+  /// puts the loop along which they do before the last. There the kernel looks for it, and takes several at a time.
+  void placeRowsSideBySide();
   void insertUnit(size_t i);
 
 private:

@@ -59,16 +59,7 @@ Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, St
   if (nest.operands[1].strides[outer] == 0 && nest.extents[outer] > 1)
     return reader.malformed("an output has stride 0 along the row");
 
-  // Where rows lie side by side in x the kernel takes several at a time, along the last of the outer loops.
-  const std::vector<int64_t> &xStrides = nest.operands[0].strides, &outStrides = nest.operands[1].strides;
-  if (innerMode(xStrides[outer]) == data::InnerMode::Strided) {
-    bool toSideBySide = innerMode(outStrides[outer]) == data::InnerMode::Strided;
-    for (size_t loop = outer - 1; loop-- > 0;)
-      if (nest.extents[loop] > 1 && xStrides[loop] == 1 && (!toSideBySide || outStrides[loop] == 1)) {
-        nest.moveLoop(loop, outer - 1);
-        break;
-      }
-  }
+  nest.placeRowsSideBySide();
 
   spec.family = data::Family::Rows;
   spec.rank = static_cast<uint8_t>(outer);

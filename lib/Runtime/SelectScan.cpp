@@ -38,6 +38,8 @@ Selected rlx::select::selectScan(StepReader &reader, data::KernelSpecT &spec, St
   if (outer > UINT8_MAX)
     return reader.malformed("it has too many loops");
 
+  nest.placeRowsSideBySide();
+
   spec.family = data::Family::Scan;
   spec.rank = static_cast<uint8_t>(outer);
   spec.accumulator = step.accumulator;

@@ -796,6 +796,64 @@ TEST_P(ScanTest, CumulativeSums) {
     }
 }
 
+/// Several rows at once, side by side or not: each is the sum in turn, and nothing else is written.
+TEST_P(ScanTest, ManyRows) {
+  for (bool turned : {false, true})
+    for (ElementType type : {ElementType::F32, ElementType::I64, ElementType::BF16}) {
+      KernelSpecT spec;
+      spec.family = Family::Scan;
+      spec.rank = 2;
+      InnerMode mode = turned ? InnerMode::Strided : InnerMode::Contiguous;
+      spec.inputs.push_back(access(type, mode));
+      spec.outputs.push_back(access(type == ElementType::BF16 ? ElementType::F32 : type, mode));
+      spec.accumulator = type == ElementType::I64 ? ElementType::I64 : ElementType::F32;
+      spec.reverse = type == ElementType::I64;
+      auto kernel = compile(std::move(spec));
+      size_t size = static_cast<size_t>(elementBytes(type)), outSize = type == ElementType::I64 ? 8 : 4;
+      for (int64_t rows : {1, 3, 4, 7, 8, 17, 35})
+        for (int64_t n : {1, 6, 33}) {
+          // x[2][rows][n], or [2][n][rows].
+          size_t all = static_cast<size_t>(2 * rows * n);
+          Guarded x(all * size), out(all * outSize);
+          memset(out.data, 0xcd, all * outSize);
+          for (size_t i = 0; i < all; ++i) {
+            float value = static_cast<float>(i * 37 % 64) / 4;
+            if (type == ElementType::I64)
+              reinterpret_cast<int64_t *>(x.data)[i] = static_cast<int64_t>(i * i);
+            else if (type == ElementType::F32)
+              reinterpret_cast<float *>(x.data)[i] = value * 1.1f;
+            else
+              reinterpret_cast<uint16_t *>(x.data)[i] = static_cast<uint16_t>(bitCast<uint32_t>(value) >> 16);
+          }
+          int64_t pitch = turned ? 1 : n, step = turned ? rows : 1;
+          std::vector<int64_t> integers = {2, rows, n, rows * n, pitch, step, rows * n, pitch, step};
+          // The last row of all is left out, and rows come in two calls.
+          int64_t cut = rows - rows / 3, end = 2 * rows - 1;
+          kernel->run({x.data, out.data}, integers, 0, cut);
+          kernel->run({x.data, out.data}, integers, cut, end);
+          for (int64_t r = 0; r < 2 * rows; ++r) {
+            float sum = 0;
+            int64_t whole = 0;
+            for (int64_t k = 0; k < n; ++k) {
+              size_t at = static_cast<size_t>(r / rows * rows * n + r % rows * pitch +
+                                              (type == ElementType::I64 ? n - 1 - k : k) * step);
+              if (r == end) {
+                ASSERT_EQ(out.data[at * outSize], 0xcd);
+              } else if (type == ElementType::I64) {
+                whole += reinterpret_cast<int64_t *>(x.data)[at];
+                ASSERT_EQ(reinterpret_cast<int64_t *>(out.data)[at], whole) << r << " " << k;
+              } else {
+                sum += type == ElementType::F32
+                           ? reinterpret_cast<float *>(x.data)[at]
+                           : bitCast<float>(static_cast<uint32_t>(reinterpret_cast<uint16_t *>(x.data)[at]) << 16);
+                ASSERT_EQ(reinterpret_cast<float *>(out.data)[at], sum) << r << " " << k;
+              }
+            }
+          }
+        }
+    }
+}
+
 TEST_P(ScanTest, NarrowFloatsSumInF32) {
   KernelSpecT spec;
   spec.family = Family::Scan;

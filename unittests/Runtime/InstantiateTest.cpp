@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <random>
+#include <thread>
 
 using namespace rlx;
 using namespace rlx::fakes;
@@ -99,6 +100,23 @@ TEST(Instantiate, TheLoopOfATransposeComesBeforeTheInnermost) {
   made = add.at(3, 5);
   ASSERT_OK(made);
   EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{8, 5, 3, 1, 8, 40, 1, 0, 0, 15, 3, 1}));
+}
+
+/// Over S of x[B,S,D]: the loop along which rows lie side by side comes before them.
+TEST(Instantiate, TheLoopOfRowsSideBySideComesBeforeTheRow) {
+  for (Family family : {Family::Rows, Family::Scan}) {
+    AddBias add;
+    add.step = &add.p.step(family, "along S", {add.D, add.B, add.S});
+    add.step->inputs.push_back(add.p.access(add.x, {add.one, add.SD, add.D}));
+    add.step->outputs.push_back(add.p.access(add.y, {add.one, add.SD, add.D}));
+    auto made = add.at(3, 5);
+    ASSERT_OK(made);
+    std::vector<int64_t> want = {3, 8, 5, 40, 1, 8, 40, 1, 8};
+    if (family == Family::Rows)
+      want.insert(want.begin() + 3, 0); // epsilon
+    EXPECT_EQ((*made)->steps.back().integers, want);
+    EXPECT_EQ((*made)->steps.back().tiles, 24);
+  }
 }
 
 TEST(Instantiate, LoopsThatAlwaysHaveOneTurnAreDropped) {
@@ -943,4 +961,42 @@ TEST(Instantiate, RandomDamageNeverLeavesTheBuffers) {
     }
   }
   EXPECT_GT(survived, 100);
+}
+
+TEST(Instantiate, ACheckedTemplateRemembersNoBinding) {
+  for (bool shared : {false, true}) {
+    Product product(shared);
+    auto plan = std::make_shared<data::PlanTemplateT>(*product.p.plan);
+    auto checked = CheckedTemplate::create(plan, *product.model, "fake");
+    ASSERT_OK(checked);
+    // Sizes of several kernel variants, each met again in another order and by several threads.
+    std::vector<Binding> bindings;
+    for (int64_t b : {1, 3})
+      for (int64_t m : {0, 1, 2, 7})
+        for (int64_t n : {1, 20})
+          bindings.push_back({{"B", b}, {"M", m}, {"K", 5}, {"N", n}});
+    std::vector<std::vector<uint8_t>> wanted;
+    for (const Binding &binding : bindings) {
+      auto fresh = instantiate(plan, *product.model, binding, "fake");
+      ASSERT_OK(fresh);
+      wanted.push_back(serialize(**fresh));
+    }
+    EXPECT_NE(wanted[0], wanted[1]);
+    std::vector<std::thread> threads;
+    std::vector<size_t> same(4);
+    for (size_t t = 0; t != same.size(); ++t)
+      threads.emplace_back([&, t] {
+        for (size_t i = 0; i != 3 * bindings.size(); ++i) {
+          size_t which = (i * (2 * t + 1) + t) % bindings.size();
+          auto made = (*checked)->instantiate(bindings[which]);
+          same[t] += made && serialize(**made) == wanted[which];
+        }
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(same, std::vector<size_t>(same.size(), 3 * bindings.size()));
+    // An error is this binding's alone.
+    EXPECT_ERROR((*checked)->instantiate({{"B", 1}, {"M", 2}, {"K", 5}}), ErrorCode::Unsolvable, "'N'");
+    EXPECT_OK((*checked)->instantiate(bindings[3]));
+  }
 }
