@@ -102,6 +102,23 @@ TEST(Instantiate, TheLoopOfATransposeComesBeforeTheInnermost) {
   EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{8, 5, 3, 1, 8, 40, 1, 0, 0, 15, 3, 1}));
 }
 
+/// Over S of x[B,S,D]: the loop along which rows lie side by side comes before them.
+TEST(Instantiate, TheLoopOfRowsSideBySideComesBeforeTheRow) {
+  for (Family family : {Family::Rows, Family::Scan}) {
+    AddBias add;
+    add.step = &add.p.step(family, "along S", {add.D, add.B, add.S});
+    add.step->inputs.push_back(add.p.access(add.x, {add.one, add.SD, add.D}));
+    add.step->outputs.push_back(add.p.access(add.y, {add.one, add.SD, add.D}));
+    auto made = add.at(3, 5);
+    ASSERT_OK(made);
+    std::vector<int64_t> want = {3, 8, 5, 40, 1, 8, 40, 1, 8};
+    if (family == Family::Rows)
+      want.insert(want.begin() + 3, 0); // epsilon
+    EXPECT_EQ((*made)->steps.back().integers, want);
+    EXPECT_EQ((*made)->steps.back().tiles, 24);
+  }
+}
+
 TEST(Instantiate, LoopsThatAlwaysHaveOneTurnAreDropped) {
   AddBias add;
   // [1, S, D] and [1, 1, D]: the first loop is no dim.
