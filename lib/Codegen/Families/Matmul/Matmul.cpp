@@ -220,7 +220,9 @@ void MatmulBuilder::chooseTiles() {
   // Sums and a vector of B and of A must fit into the registers: 32 of 16 floats, or 16 of 8.
   bool many = spec.row_class == kMatmulManyRows;
   if (many) {
-    mostRows = e.hasAVX512 ? 7 : 6;
+    // Eight hide the widening of bytes. More rows of A would fall into the same lines of the first cache where K is a
+    // multiple of 1024.
+    mostRows = !e.hasAVX512 ? 6 : elementBytes(panelType) == 1 ? 8 : 7;
     fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
     // Zen 4 does one multiply-add of 16 floats a cycle, which four to seven sums keep busy. Others do two, and need
     // twice as many. Two panels also halve the work of widening rows.
