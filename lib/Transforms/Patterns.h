@@ -20,6 +20,8 @@ void addLookupPatterns(mlir::RewritePatternSet &patterns);
 void addQuantizedPatterns(mlir::RewritePatternSet &patterns);
 /// Element ops in front of views, towards the matmul they follow (MoveViews.cpp).
 void addMoveViewPatterns(mlir::RewritePatternSet &patterns);
+/// Products of three dims whose batch and heads were merged (SplitBatches.cpp).
+void addBatchPatterns(mlir::RewritePatternSet &patterns);
 /// Squares, and views that cancel (Cancel.cpp).
 void addCancelPatterns(mlir::RewritePatternSet &patterns);
 

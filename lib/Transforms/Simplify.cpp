@@ -22,6 +22,7 @@ struct Simplify : impl::SimplifyBase<Simplify> {
     addQuantizedPatterns(set);
     addLookupPatterns(set);
     addMoveViewPatterns(set);
+    addBatchPatterns(set);
     addCancelPatterns(set);
     ir::DimValuesOp::getCanonicalizationPatterns(set, context);
     patterns = std::move(set);

@@ -181,6 +181,8 @@ def Simplify : Pass<"rlx-simplify", "::rlx::ir::GraphOp"> {
     Moved: an element op that follows a matmul behind a reshape or a transpose
     goes in front of it, where the matmul's kernel can take it in: the scale of
     a query after the split into heads, a residual added in another rank.
+    Batch and heads that are merged around a matmul or a softmax are merged
+    after it, where the next split cancels them.
 
     Before:
 

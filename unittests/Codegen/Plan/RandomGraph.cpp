@@ -127,6 +127,7 @@ private:
   void choice();
   void matmul();
   void attention();
+  void mergedAttention(const Item &x);
   void transpose();
   void reshape();
   void slice();
@@ -312,6 +313,8 @@ void Generator::attention() {
     swapped.push_back(i);
   heads = swapped;
   std::swap(swapped[swapped.size() - 1], swapped[swapped.size() - 2]);
+  if (rankOf(q->value) == 4 && random.chance(30))
+    return mergedAttention(*q);
   Item k = *q;
   Value scores;
   for (int attempt = 0; attempt < 4 && !scores; ++attempt) {
@@ -349,6 +352,31 @@ void Generator::attention() {
       result = make<ir::TransposeOp>(result, heads);
   }
   add(result, v->bound, false);
+}
+
+/// With batch and heads merged around each product.
+void Generator::mergedAttention(const Item &x) {
+  SmallVector<DimExpr> dims = shapeOf(x.value).dims;
+  auto merge = [&](Value value) {
+    SmallVector<DimExpr> own = shapeOf(value).dims;
+    return makeTyped<ir::ReshapeOp>(typeOf({own[0] * own[1], own[2], own[3]}), value);
+  };
+  auto split = [&](Value value, const DimExpr &last) {
+    return makeTyped<ir::ReshapeOp>(typeOf({dims[0], dims[1], dims[2], last}), value);
+  };
+  SmallVector<int64_t> swapped = {0, 2, 1};
+  Value merged = merge(x.value);
+  Value scores = merged ? make<ir::MatmulOp>(merged, make<ir::TransposeOp>(merged, swapped)) : Value();
+  if (!scores)
+    return;
+  if (random.chance(60)) {
+    scores = split(scores, dims[2]);
+    if (Value masked = make<ir::AddOp>(scores, pick().value); masked && shapeOf(masked).dims == shapeOf(scores).dims)
+      scores = masked;
+    scores = merge(make<ir::MulOp>(scores, scalar(0.25)));
+  }
+  Value result = make<ir::MatmulOp>(make<ir::SoftmaxOp>(scores, uint64_t(2)), merge(x.value));
+  add(random.chance(70) ? split(result, dims[3]) : result, x.bound, false);
 }
 
 void Generator::transpose() {
