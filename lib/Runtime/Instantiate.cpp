@@ -396,6 +396,7 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
 
   std::vector<std::optional<uint32_t>> kernelOf; // by number of the known spec
   made->steps.reserve(plan->steps.size());
+  double sharedNs = 0;
   for (uint32_t number = 0; number != plan->steps.size(); ++number) {
     StepReader reader(*plan, number, *values, made->buffers);
     data::KernelSpecT spec;
@@ -428,7 +429,7 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
       return selected.takeError();
     if (!*selected)
       continue;
-    splitStep(spec, call);
+    sharedNs += splitStep(spec, call);
     spec.target = parts->target;
     spec.revision = kEmitterRevision;
     auto [known, place] = parts->knownOf(number, std::move(spec));
@@ -442,6 +443,9 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
     call.kernel = *kernelOf[known];
     made->steps.push_back(std::move(call));
   }
+  if (sharedNs < kWakeNs)
+    for (StepInstance &call : made->steps)
+      call.helpers = 0;
 
   for (size_t i = 0; i != plan->outputs.size(); ++i) {
     const data::OutputValueT &output = *plan->outputs[i];

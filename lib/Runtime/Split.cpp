@@ -172,12 +172,12 @@ void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
 }
 } // namespace
 
-void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
+double rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
   call.unitTiles = call.tiles;
   call.helpers = 0;
   double tile = tileNs(spec, call), all = tile * static_cast<double>(call.tiles);
   if (call.tiles == 1 || !(all >= kSharedNs))
-    return;
+    return 0;
   auto tiles = static_cast<double>(call.tiles);
   // An even number of units: steps over the same rows then fall into the same
   // halves, and a thread finds in its cache what it wrote a step before.
@@ -196,9 +196,10 @@ void rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
     unit = std::ceil(unit / least) * least;
   }
   if (unit >= tiles)
-    return;
+    return 0;
   call.unitTiles = static_cast<int64_t>(unit);
   double threads = std::min({all / kHelperNs, std::ceil(tiles / unit), static_cast<double>(kMaxUnits)});
   call.helpers = static_cast<uint32_t>(std::max(threads, 1.0)) - 1;
   splitRows(spec, call);
+  return all;
 }

@@ -10,10 +10,15 @@ namespace rlx {
 /// The most units of a step: enough to keep threads equally busy to the end.
 inline constexpr int64_t kMaxUnits = 256;
 
+/// Threads are woken for a run that has at least so much to share: it would be
+/// over before they come.
+inline constexpr double kWakeNs = 90000;
+
 /// Fills in how a selected step is shared (KernelABI.h says what
 /// `call.integers` holds), by a rough count of what its tiles read, write and
 /// compute. The same on every machine, so that plans are.
-void splitStep(const data::KernelSpecT &spec, StepInstance &call);
+/// Returns the nanoseconds of that count where the step is shared, else 0.
+double splitStep(const data::KernelSpecT &spec, StepInstance &call);
 
 /// Pieces that threads take of a step.
 inline uint32_t unitsOf(const StepInstance &call) {

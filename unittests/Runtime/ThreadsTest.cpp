@@ -225,19 +225,21 @@ TEST(Threads, FirstErrorIsTheOneInOrder) {
 }
 
 TEST(Threads, ManyRunsAtOnce) {
-  auto engine = engineWith(3);
-  Bench bench = chain(engine);
   std::vector<Values> wanted;
   for (int64_t t = 0; t != 8; ++t)
     wanted.push_back(chainWanted(20 + 10 * t));
-  std::vector<std::thread> threads;
-  for (int64_t t = 0; t != 8; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i != 10; ++i)
-        expectSameBits(runChain(*bench.executable, 20 + 10 * t), wanted[static_cast<size_t>(t)]);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  std::shared_ptr<ThreadPool> one = *ThreadPool::create(1);
+  for (auto &engine : {engineWith(3), engineWith(0, one)}) {
+    Bench bench = chain(engine);
+    std::vector<std::thread> threads;
+    for (int64_t t = 0; t != 8; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i != 10; ++i)
+          expectSameBits(runChain(*bench.executable, 20 + 10 * t), wanted[static_cast<size_t>(t)]);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
 }
 
 TEST(Threads, RunsInsideTasksOfThePool) {
