@@ -260,6 +260,40 @@ TEST(Attention, RowClassesAndTilesGiveTheSameBits) {
     }
 }
 
+TEST(Attention, AnyNumberOfBatchLoops) {
+  // Heads alone as one loop, none at all, and three of which one has one turn.
+  Prepared two({.batch = 1, .M = 9, .N = 20, .K = 8, .D = 8});
+  two.run();
+  auto check = [&](std::vector<int64_t> extents, std::vector<int> loops, int64_t head) {
+    Prepared r({.batch = 1, .M = 9, .N = 20, .K = 8, .D = 8});
+    r.spec.batch_rank = static_cast<uint8_t>(extents.size());
+    r.spec.rank = static_cast<uint8_t>(extents.size() + 2);
+    KernelFn kernel = kernelFor(r.spec);
+    ASSERT_TRUE(kernel);
+    std::vector<int64_t> integers = extents;
+    int64_t tiles = 2; // of nine queries
+    for (int64_t extent : extents)
+      tiles *= extent;
+    integers.insert(integers.end(), {9, 20, 8, 8});
+    std::vector<void *> pointers;
+    for (Tensor *tensor : {&r.q, &r.k, &r.v, &r.out}) {
+      for (int loop : loops)
+        integers.push_back(loop < 0 ? 4711 : tensor->strides[loop]);
+      integers.insert(integers.end(), {tensor->strides[2], tensor->strides[3]});
+      pointers.push_back(tensor->buffer->at(head * tensor->strides[1]));
+    }
+    std::vector<float> room(static_cast<size_t>(r.scratch->elements) + 16);
+    pointers.push_back(reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(room.data()) + 63) & ~uintptr_t(63)));
+    ErrorWord error;
+    kernel(pointers.data(), integers.data(), 0, tiles, &error);
+    for (int64_t h = head; h < (extents.empty() ? head + 1 : 2); ++h)
+      EXPECT_EQ(r.rowsOf(0, h), two.rowsOf(0, h));
+  };
+  check({2}, {1}, 0);
+  check({}, {}, 1);
+  check({1, 1, 2}, {-1, -1, 1}, 0);
+}
+
 TEST(Attention, PaddingAndNeighboursChangeNoBit) {
   // 10 queries and 10 keys; the same among 37, where the keys beyond are masked by -inf and hold other values.
   Prepared small({.M = 10, .N = 10, .K = 16, .D = 16, .mask = true}, 1);
