@@ -2,6 +2,7 @@
 """What a size costs that has not been met before."""
 
 import argparse
+import os
 import pathlib
 import random
 import statistics
@@ -16,7 +17,7 @@ import workers  # noqa: E402
 from workers import Machine, Worker  # noqa: E402
 
 FOOTER = """\
-Four parts, one thread:
+Four parts, every engine with --threads threads:
   holds    a warm process meets sizes that it has not met: the first answer minus the median of the next ones, and
            how often the compiler was called
   compile  no template is there: making one with the kernels warm (what a size costs for which no template holds),
@@ -37,8 +38,12 @@ WARM = ["1x1", "1x2", "1x3", "1x4", "1x5", "2x1", "3x1", "5x1", "1x7", "3x17", "
 def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
     parser = report.parser("new-binding", __doc__, FOOTER)
     parser.add_argument("--parts", type=report.words, default=list(PARTS), metavar="A,B", help=f"of {', '.join(PARTS)}")
+    threads = min(2, len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=threads, metavar="N", help=f"default: {threads}")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random sizes (default: 1)")
     flags = parser.parse_args(arguments)
+    if flags.threads < 1:
+        parser.error("--threads: at least 1")
     for part in flags.parts:
         if part not in PARTS:
             parser.error(f"--parts: no '{part}'")
@@ -75,7 +80,7 @@ class Inputs:
 
 def holds(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     count = 8 if out.flags.quick else 50
-    worker = Worker(workers.RLX, catalog.model_file(MODEL), 1, build)
+    worker = Worker(workers.RLX, catalog.model_file(MODEL), out.flags.threads, build)
     try:
         for label in WARM:
             worker.ask("inputs", folder=inputs.folder(label))
@@ -94,7 +99,9 @@ def holds(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     middle = statistics.median(extra)
     calls = {name: after[name] - before[name] for name in ("templates", "kernels_compiled")}
     out.document["holds"] = {"rows": rows, "median_ms": middle, "calls": calls}
-    out.say(f"\ntemplate holds: {len(rows)} sizes, first answer minus steady: median {middle:.3f} ms")
+    out.say(
+        f"\ntemplate holds ({out.flags.threads} threads): {len(rows)} sizes, first answer minus steady: median {middle:.3f} ms"
+    )
     out.say(f"  nine in ten below {extra[len(extra) * 9 // 10]:.3f} ms, largest {extra[-1]:.3f} ms")
     out.require(middle <= FIRST_MINUS_STEADY_MS, f"the median at most {FIRST_MINUS_STEADY_MS} ms: {middle:.3f} ms")
     out.require(
@@ -105,8 +112,8 @@ def holds(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
 
 def compiling(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     path = catalog.model_file(MODEL)
-    rlx = Worker(workers.RLX, path, 1, build)
-    openvino = Worker(workers.OPENVINO_STATIC, path, 1, build)
+    rlx = Worker(workers.RLX, path, out.flags.threads, build)
+    openvino = Worker(workers.OPENVINO_STATIC, path, out.flags.threads, build)
     rows = []
     try:
         sizes = random_sizes(4 if out.flags.quick else 12, 8, 128, 512, out.flags.seed + 1)
@@ -159,7 +166,7 @@ def start(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     first = pathlib.Path(inputs.folder("1x16"))
     for number in range(2 if out.flags.quick else 9):
         for engine in engines if number % 2 == 0 else reversed(engines):
-            worker = Worker(engine, path, 1, build, first)
+            worker = Worker(engine, path, out.flags.threads, build, first)
             times[engine].append((worker.ready["first_answer_ms"], worker.ready_seconds * 1e3))
             worker.close()
     middles = {engine.name: [statistics.median(values) for values in zip(*pairs)] for engine, pairs in times.items()}
@@ -212,7 +219,7 @@ def stream(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
     verdicts = []
     for model in catalog.CASES:
         out.progress(f"{model}: preparing {count} sizes")
-        worker = Worker(workers.RLX, catalog.model_file(model), 1, build)
+        worker = Worker(workers.RLX, catalog.model_file(model), out.flags.threads, build)
         try:
             times, halfway, last = [], None, None
             for i, binding in enumerate(bindings_of(model, count, out.flags.seed)):
