@@ -262,6 +262,30 @@ TEST(Matmul, batchesWithSharedOperands) {
   check({.M = 6, .N = 33, .K = 8, .batch = {3}, .packed = true, .bShared = {true}}, kF32);
 }
 
+/// A that is larger than caches are is taken in blocks of rows.
+TEST(Matmul, manyRowsOfLongSums) {
+  check({.M = 131, .N = 2, .K = 9000, .packed = true}, kF32);
+  check({.M = 70, .N = 1, .K = 16000, .packed = true}, kF32);
+  check({.M = 2200, .N = 1, .K = 500, .batch = {2}, .packed = true, .bShared = {true}}, kF32);
+  // Its rows have the bits of the same rows among few.
+  Prepared all = prepare({.M = 300, .N = 5, .K = 4000, .packed = true});
+  kernelFor(all.spec)(all.pointers.data(), all.integers.data(), 0, all.tiles, nullptr);
+  std::vector<float> whole;
+  for (int64_t m = 0; m < 300; ++m)
+    for (int64_t n = 0; n < 5; ++n)
+      whole.push_back(static_cast<float>(all.out->get(all.outAt(0, m, n))));
+  for (int64_t first = 0; first < 300; first += 20) {
+    std::vector<int64_t> integers = all.integers;
+    std::vector<void *> pointers = all.pointers;
+    integers[0] = 20;
+    pointers[0] = all.buffers[0]->at(first * 4001);
+    kernelFor(all.spec)(pointers.data(), integers.data(), 0, all.tiles, nullptr);
+    for (int64_t m = 0; m < 20; ++m)
+      for (int64_t n = 0; n < 5; ++n)
+        ASSERT_EQ(all.out->get(all.outAt(0, m, n)), whole[static_cast<size_t>((first + m) * 5 + n)]);
+  }
+}
+
 /// Rows of 16 bits are widened a tile at a time, whole vectors and what is left.
 TEST(Matmul, sixteenBitRows) {
   for (ElementType type : {ElementType::F16, ElementType::BF16})

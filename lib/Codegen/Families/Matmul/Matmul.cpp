@@ -56,6 +56,11 @@ private:
   void arguments();
   void packPanel(Value *panelColumn, Value *columns);
   void chooseTiles();
+  void splitRows(Value *first, Value *rows);
+  void rowBlocks();
+  void tiles();
+  Value *packedPanels(Value *tile, Value *panel);
+  Value *stridedPanel(Value *tile, Value *panel);
   void rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value *panelCount);
   void rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows);
   void widenRows(Value *rows);
@@ -92,7 +97,9 @@ private:
   bool packed = false;                   ///< B is
   unsigned fewestRows = 1, mostRows = 1; ///< of a row tile
   SmallVector<unsigned, 8> panelsOfRows; ///< panels at once, of a tile of fewestRows + i rows
-  Value *tileCount = nullptr, *tileRows = nullptr, *longerTiles = nullptr; ///< the first ones have one row more
+  Value *blockRow = nullptr;             ///< the first row of the block of rows
+  Value *tileCount = nullptr, *tileRows = nullptr,
+        *longerTiles = nullptr; ///< its tiles; the first ones have one row more
   Value *panelsAtOnce = nullptr;
   Value *ahead = nullptr;       ///< where the panels lie that come next
   Value *panelStride = nullptr; ///< elements from k to k of a panel that is not packed
@@ -211,15 +218,11 @@ void MatmulBuilder::chooseTiles() {
   if (wide || !isFloatType(sumType)) {
     // Plain: these are not what models spend their time in.
     panelsOfRows = {1};
-    tileCount = M;
-    tileRows = e.i64(1);
-    longerTiles = e.i64(0);
     panelsAtOnce = e.i64(1);
     return;
   }
   // Sums and a vector of B and of A must fit into the registers: 32 of 16 floats, or 16 of 8.
-  bool many = spec.row_class == kMatmulManyRows;
-  if (many) {
+  if (spec.row_class == kMatmulManyRows) {
     // Eight hide the widening of bytes. More rows of A would fall into the same lines of the first cache where K is a
     // multiple of 1024.
     mostRows = !e.hasAVX512 ? 6 : elementBytes(panelType) == 1 ? 8 : 7;
@@ -228,20 +231,47 @@ void MatmulBuilder::chooseTiles() {
     // twice as many. Two panels also halve the work of widening rows.
     bool onePanel = !packed || !e.hasAVX512 || (StringRef(spec.target).starts_with("x86_64:znver4:") && !widensRows());
     panelsOfRows.assign(mostRows - fewestRows + 1, onePanel ? 1 : 2);
-    tileCount = b.CreateUDiv(b.CreateAdd(M, e.i64(mostRows - 1)), e.i64(mostRows));
   } else {
     mostRows = kMatmulFewRows;
     for (unsigned rows = 1; rows <= mostRows; ++rows)
       panelsOfRows.push_back(!packed ? 1 : e.hasAVX512 ? 4 : std::max(5u - rows, 1u));
-    tileCount = e.i64(1);
   }
-  tileRows = b.CreateUDiv(M, tileCount);
-  longerTiles = b.CreateSub(M, b.CreateMul(tileRows, tileCount));
   panelsAtOnce = e.i64(panelsOfRows.front());
   for (auto [i, panels] : enumerate(panelsOfRows))
     if (panels != panelsOfRows.front())
       panelsAtOnce =
           b.CreateSelect(b.CreateICmpEQ(M, e.i64(static_cast<int64_t>(fewestRows + i))), e.i64(panels), panelsAtOnce);
+}
+
+void MatmulBuilder::splitRows(Value *first, Value *rows) {
+  blockRow = first;
+  // A kernel for few rows has one tile of them.
+  bool one = mostRows > 1 && fewestRows == 1;
+  tileCount = one ? e.i64(1) : b.CreateUDiv(b.CreateAdd(rows, e.i64(mostRows - 1)), e.i64(mostRows));
+  tileRows = b.CreateUDiv(rows, tileCount);
+  longerTiles = b.CreateSub(rows, b.CreateMul(tileRows, tileCount));
+}
+
+/// Where A is larger than caches are, in blocks of rows that the second one holds while all panels pass: a panel is
+/// read again for each block, and there are far fewer of these than of panels.
+void MatmulBuilder::rowBlocks() {
+  if (!packed || spec.row_class != kMatmulManyRows || sumType != ElementType::F32) {
+    splitRows(e.i64(0), M);
+    return tiles();
+  }
+  constexpr int64_t kBlockBytes = 1 << 19, kLargeBytes = 1 << 22, kLeastRows = 64;
+  Value *bytes = b.CreateMul(b.CreateMul(M, K), e.i64(elementBytes(spec.a_type)));
+  Value *most = b.CreateUDiv(M, e.i64(kLeastRows));
+  Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateUDiv(bytes, e.i64(kBlockBytes)), most);
+  count = b.CreateSelect(b.CreateICmpSGE(bytes, e.i64(kLargeBytes)), count, e.i64(1));
+  count = b.CreateBinaryIntrinsic(Intrinsic::smax, count, e.i64(1));
+  Value *rows = b.CreateUDiv(M, count), *longer = b.CreateSub(M, b.CreateMul(rows, count));
+  e.forLoop(e.i64(0), count, e.i64(1), {e.i64(0)}, [&](Value *block, ArrayRef<Value *> first) {
+    Value *here = b.CreateAdd(rows, b.CreateZExt(b.CreateICmpSLT(block, longer), b.getInt64Ty()));
+    splitRows(first[0], here);
+    tiles();
+    return Values{b.CreateAdd(first[0], here)};
+  });
 }
 
 /// All rows of the panels given, which lie side by side.
@@ -253,9 +283,9 @@ void MatmulBuilder::rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value 
     return Values{b.CreateAdd(firstRow, rows)};
   };
   if (isa<Constant>(tileCount))
-    tile(e.i64(0), e.i64(0));
+    tile(e.i64(0), blockRow);
   else
-    e.forLoop(e.i64(0), tileCount, e.i64(1), {e.i64(0)},
+    e.forLoop(e.i64(0), tileCount, e.i64(1), {blockRow},
               [&](Value *index, ArrayRef<Value *> firstRow) { return tile(index, firstRow[0]); });
 }
 
@@ -511,6 +541,70 @@ void MatmulBuilder::epilogue(Value *firstRow, Value *rows, Value *firstPanel, Va
   e.forLoop(e.i64(0), rows, e.i64(1), row);
 }
 
+/// The tiles of the range, for the rows of a block.
+void MatmulBuilder::tiles() {
+  SmallVector<Value *, 5> extents;
+  for (unsigned i = 0; i < batchRank; ++i)
+    extents.push_back(e.integer(i));
+  extents.push_back(panelsPerBatch);
+  e.whileLoop(
+      {e.begin}, [&](ArrayRef<Value *> tile) { return b.CreateICmpSLT(tile[0], e.end); },
+      [&](ArrayRef<Value *> tile) {
+        Values indices = e.delinearize(tile[0], extents);
+        Value *panel = indices.pop_back_val();
+        batchIndex = b.CreateSDiv(tile[0], panelsPerBatch);
+        aBatch = e.elementPointer(aBase, spec.a_type, e.linearOffset(indices, aBatchStrides));
+        bBatch = packed ? bBase : e.elementPointer(bBase, spec.b_type, e.linearOffset(indices, bBatchStrides));
+        for (auto *list : {&inputs, &outputs})
+          for (Operand &operand : *list)
+            operand.batchOffset = e.linearOffset(indices, operand.strides);
+        return Values{packed ? packedPanels(tile[0], panel) : stridedPanel(tile[0], panel)};
+      });
+}
+
+/// The panels at `panel`; gives the next tile.
+Value *MatmulBuilder::packedPanels(Value *tile, Value *panel) {
+  // Where fewer panels are left than are taken at once, the last is taken again: its memory is read once, and the
+  // epilogue stops at the panels that are there.
+  Value *left = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(e.end, tile), b.CreateSub(panelsPerBatch, panel));
+  Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, panelsAtOnce, left);
+  Value *panelElements = b.CreateMul(K, e.i64(kColumns));
+  auto panelAt = [&](Value *index) { return e.elementPointer(bBatch, spec.b_type, b.CreateMul(index, panelElements)); };
+  Value *last = b.CreateSub(b.CreateAdd(panel, count), e.i64(1));
+  Values panels;
+  for (unsigned i = 0; i < *llvm::max_element(panelsOfRows); ++i)
+    panels.push_back(panelAt(i ? b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(panel, e.i64(i)), last) : panel));
+  // Behind the range usually lies what this thread reads next. Behind the last panel there is nothing: then what is
+  // here already is asked for.
+  Value *behind = b.CreateAdd(panel, count);
+  ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(behind, panelsPerBatch), behind, panel));
+  rowTiles(panels, panel, count);
+  return b.CreateAdd(tile, count);
+}
+
+/// A panel of a b that is not packed; gives the next tile.
+Value *MatmulBuilder::stridedPanel(Value *tile, Value *panel) {
+  Value *column = b.CreateMul(panel, e.i64(kColumns));
+  Value *columns = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(N, column), e.i64(kColumns));
+  auto pack = [&] {
+    packPanel(column, columns);
+    return Values{scratch, e.i64(kColumns)};
+  };
+  Values source;
+  if (spec.b_type == sumType && sumType == ElementType::F32) {
+    // One tile of rows takes whole columns that lie side by side from where they are.
+    Value *once = b.CreateAnd(b.CreateICmpEQ(tileCount, e.i64(1)), b.CreateICmpEQ(bNStride, e.i64(1)));
+    source = e.ifThenElse(
+        b.CreateAnd(once, b.CreateICmpEQ(columns, e.i64(kColumns))),
+        [&] { return Values{e.elementPointer(bBatch, spec.b_type, column), bKStride}; }, pack);
+  } else {
+    source = pack();
+  }
+  panelStride = source[1];
+  rowTiles({source[0]}, panel, e.i64(1));
+  return b.CreateAdd(tile, e.i64(1));
+}
+
 Status MatmulBuilder::emit() {
   for (const auto *list : {&spec.inputs, &spec.outputs})
     for (const auto &access : *list)
@@ -519,7 +613,6 @@ Status MatmulBuilder::emit() {
   arguments();
   packed = spec.b_layout == PackedLayout::Panels16;
   panelType = packed ? spec.b_type : sumType;
-
   // Lanes of the epilogue: two registers of the widest at most.
   outLanes = wide ? kColumns / 2 : kColumns;
   chooseTiles();
@@ -528,65 +621,7 @@ Status MatmulBuilder::emit() {
     roomPanels = std::max(roomPanels, static_cast<unsigned>(fewestRows + i) * panels);
   sumRoom = e.stackArray(e.laneType(sumType), roomPanels * kColumns);
   elementRoom = e.stackArray(b.getInt64Ty(), kColumns);
-
-  SmallVector<Value *, 5> extents;
-  for (unsigned i = 0; i < batchRank; ++i)
-    extents.push_back(e.integer(i));
-  extents.push_back(panelsPerBatch);
-
-  e.whileLoop(
-      {e.begin}, [&](ArrayRef<Value *> tile) { return b.CreateICmpSLT(tile[0], e.end); },
-      [&](ArrayRef<Value *> tile) {
-        Values indices = e.delinearize(tile[0], extents);
-        Value *panel = indices.pop_back_val();
-        batchIndex = b.CreateSDiv(tile[0], panelsPerBatch);
-        aBatch = e.elementPointer(aBase, spec.a_type, e.linearOffset(indices, aBatchStrides));
-        for (auto *list : {&inputs, &outputs})
-          for (Operand &operand : *list)
-            operand.batchOffset = e.linearOffset(indices, operand.strides);
-        if (!packed) {
-          bBatch = e.elementPointer(bBase, spec.b_type, e.linearOffset(indices, bBatchStrides));
-          Value *column = b.CreateMul(panel, e.i64(kColumns));
-          Value *columns = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(N, column), e.i64(kColumns));
-          auto pack = [&] {
-            packPanel(column, columns);
-            return Values{scratch, e.i64(kColumns)};
-          };
-          Values source;
-          if (spec.b_type == sumType && sumType == ElementType::F32) {
-            // One tile of rows takes whole columns that lie side by side from where they are.
-            Value *once = b.CreateAnd(b.CreateICmpEQ(tileCount, e.i64(1)), b.CreateICmpEQ(bNStride, e.i64(1)));
-            source = e.ifThenElse(
-                b.CreateAnd(once, b.CreateICmpEQ(columns, e.i64(kColumns))),
-                [&] { return Values{e.elementPointer(bBatch, spec.b_type, column), bKStride}; }, pack);
-          } else {
-            source = pack();
-          }
-          panelStride = source[1];
-          rowTiles({source[0]}, panel, e.i64(1));
-          return Values{b.CreateAdd(tile[0], e.i64(1))};
-        }
-        // Where fewer panels are left than are taken at once, the last is taken again: its memory is read once, and the
-        // epilogue stops at the panels that are there.
-        Value *left =
-            b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateSub(e.end, tile[0]), b.CreateSub(panelsPerBatch, panel));
-        Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, panelsAtOnce, left);
-        Value *panelElements = b.CreateMul(K, e.i64(kColumns));
-        auto panelAt = [&](Value *index) {
-          return e.elementPointer(bBase, spec.b_type, b.CreateMul(index, panelElements));
-        };
-        Value *last = b.CreateSub(b.CreateAdd(panel, count), e.i64(1));
-        Values panels;
-        for (unsigned i = 0; i < *llvm::max_element(panelsOfRows); ++i)
-          panels.push_back(
-              panelAt(i ? b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(panel, e.i64(i)), last) : panel));
-        // Behind the range usually lies what this thread reads next. Behind the last panel there is nothing: then what
-        // is here already is asked for.
-        Value *behind = b.CreateAdd(panel, count);
-        ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(behind, panelsPerBatch), behind, panel));
-        rowTiles(panels, panel, count);
-        return Values{b.CreateAdd(tile[0], count)};
-      });
+  rowBlocks();
   e.finish();
   return Status::ok();
 }
