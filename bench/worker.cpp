@@ -85,7 +85,7 @@ std::string describe(const data::KernelSpecT &spec) {
   if (spec.family == data::Family::Matmul)
     text += fmt::format(" {}{}, {} rows{}", data::EnumNameElementType(spec.b_type),
                         spec.b_layout == data::PackedLayout::Strided ? " as it lies" : "", spec.row_class,
-                        spec.row_class == 6 ? " and more" : "");
+                        spec.row_class == kMatmulFewRows ? " and fewer" : " and more");
   if (spec.family == data::Family::Rows)
     text += fmt::format(" {}", data::EnumNameRowsKind(spec.rows));
   if (spec.family == data::Family::Reduce)
