@@ -5,6 +5,7 @@ import argparse
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,8 +15,8 @@ import report  # noqa: E402
 
 FOOTER = """\
 What each prints is kept in build/bench/NAME.txt, its figures in build/bench/NAME.json, the picture of bench/compare in
-build/bench/compare.png. With --write the blocks of docs/Performance.md are replaced; --write --keep takes what earlier
-runs left there. It takes about half an hour on an otherwise idle machine.
+build/bench/compare.png. With --write the blocks of docs/Performance.md are replaced, and the picture goes beside it;
+--write --keep takes what earlier runs left there. It takes about half an hour on an otherwise idle machine.
 
 Example: bench/all --write"""
 
@@ -37,10 +38,13 @@ def parse(arguments: "list[str] | None" = None) -> argparse.Namespace:
     return flags
 
 
-def replaced(page: str, name: str, text: str) -> str:
-    """The page with another text in the block of a benchmark. Raises ValueError when it has no such block."""
+def replaced(page: str, name: str, text: str, picture: str = "") -> str:
+    """The page with another text in the block of a benchmark, and under it the picture of that name, if there is one.
+    Raises ValueError when it has no such block."""
     pattern = re.compile(rf"(<!-- bench/{re.escape(name)} -->\n).*?(<!-- end -->\n)", re.S)
     block = f"```\n$ bench/{name}\n{text.rstrip()}\n```\n"
+    if picture:
+        block += f"\n![bench/{name}]({picture})\n"
     page, count = pattern.subn(lambda match: match[1] + block + match[2], page)
     if count != 1:
         raise ValueError(f"docs/Performance.md has {count} blocks of bench/{name}")
@@ -79,7 +83,10 @@ def main(arguments: "list[str] | None" = None) -> int:
         for name in flags.only:
             printed = folder / f"{name}.txt"
             if printed.exists():
-                page = replaced(page, name, printed.read_text())
+                picture = folder / f"{name}.png"
+                if picture.exists():
+                    shutil.copyfile(picture, PAGE.parent / picture.name)
+                page = replaced(page, name, printed.read_text(), picture.name if picture.exists() else "")
             else:
                 print(f"bench/all: {printed} is not there: its block stays as it is", file=sys.stderr)
         PAGE.write_text(page)

@@ -260,7 +260,7 @@ def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> No
 
 
 def draw(rows: "list[dict]", engines: "list[Engine]", file: pathlib.Path) -> None:
-    """Each engine's time over rlx's, on a logarithmic scale."""
+    """Each engine's time over rlx's."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -139,6 +139,7 @@ class PageTest(unittest.TestCase):
             "a\n<!-- bench/rows -->\n```\n$ bench/rows\n1 \\2\n```\n<!-- end -->\n"
             "b\n<!-- bench/math -->\n<!-- end -->\n",
         )
+        self.assertIn("2\n```\n\n![bench/rows](a.png)\n<!-- end -->", replaced(page, "rows", "2", "a.png"))
         with self.assertRaisesRegex(ValueError, "0 blocks of bench/gemm"):
             replaced(page, "gemm", "")
 
