@@ -49,7 +49,7 @@ public:
 private:
   void arguments();
   Values group(ArrayRef<Value *> state);
-  void packQueries();
+  void placeQueries();
   void packKeys(Value *firstKey, Value *panel);
   void transpose(MutableArrayRef<Value *> square);
   void scoreKeys();
@@ -64,6 +64,10 @@ private:
 
   /// Walks `length` elements of an operand's row, W at a time.
   void eachBlock(Value *length, function_ref<void(const Block &)> body);
+  /// Its rows are what packing would make of them.
+  bool isPlain(unsigned operand) const {
+    return spec.inputs[operand]->type == ElementType::F32 && spec.inputs[operand]->inner == InnerMode::Contiguous;
+  }
   /// Between the rows of q, k or v: their strides stand behind the sizes.
   Value *rowStrideOf(unsigned operand) { return e.integer(batchRank + 4 + operand * (batchRank + 2) + batchRank); }
   Operand::Row enter(Operand &operand, Value *outer, bool preload = false);
@@ -98,6 +102,7 @@ private:
   // Of the group at hand.
   Values batch;
   Value *batchIndex = nullptr, *firstQuery = nullptr, *tiles = nullptr;
+  Value *queries = nullptr, *queryPitch = nullptr;
   Value *first = nullptr; ///< i1: its keys and values are still to be packed
 };
 
@@ -150,15 +155,25 @@ Value *AttentionBuilder::loadWide(Operand &operand, const Operand::Row &row, con
   return emitConvert(e, loaded[0], ElementType::F32, W);
 }
 
-/// The queries of the group as f32 rows of paddedK.
-void AttentionBuilder::packQueries() {
+/// The queries of the group as rows of f32: where they lie, if they are that and all there, or packed.
+void AttentionBuilder::placeQueries() {
   Operand &q = operands[0];
-  e.forLoop(e.i64(0), times(tiles, e.i64(rows)), e.i64(1), [&](Value *r) {
-    Value *query = least(b.CreateAdd(firstQuery, r), b.CreateSub(M, e.i64(1)));
-    Operand::Row row = enter(q, query);
-    Value *to = at(queryRoom, times(r, paddedK));
-    eachBlock(K, [&](const Block &block) { storeLanes(at(to, block.i), loadWide(q, row, block)); });
-  });
+  Value *count = times(tiles, e.i64(rows));
+  auto pack = [&] {
+    e.forLoop(e.i64(0), count, e.i64(1), [&](Value *r) {
+      Value *query = least(b.CreateAdd(firstQuery, r), b.CreateSub(M, e.i64(1)));
+      Operand::Row row = enter(q, query);
+      Value *to = at(queryRoom, times(r, paddedK));
+      eachBlock(K, [&](const Block &block) { storeLanes(at(to, block.i), loadWide(q, row, block)); });
+    });
+    return Values{queryRoom, paddedK};
+  };
+  Values placed = isPlain(0) ? e.ifThenElse(
+                                   b.CreateICmpSLE(b.CreateAdd(firstQuery, count), M),
+                                   [&] { return Values{enter(q, firstQuery).pointer, rowStrideOf(0)}; }, pack)
+                             : pack();
+  queries = placed[0];
+  queryPitch = placed[1];
 }
 
 /// Rows and columns of S vectors of S lanes change places, in three rounds: neighbours, pairs, halves.
@@ -362,7 +377,7 @@ void AttentionBuilder::scoreKeys() {
     e.ifThen(first, [&] { packKeys(key, panel); });
     e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
       Value *firstRow = times(tile, e.i64(rows));
-      multiply(at(queryRoom, times(firstRow, paddedK)), paddedK, panel, e.i64(W), K,
+      multiply(at(queries, times(firstRow, queryPitch)), queryPitch, panel, e.i64(W), K,
                at(scoreRoom, b.CreateAdd(times(firstRow, scorePitch), key)), scorePitch, /*add=*/false);
     });
   });
@@ -380,7 +395,7 @@ void AttentionBuilder::scoreKeysOfOne(Value *keys) {
   for (unsigned r = 0; r < S; ++r)
     rowOffsets.push_back(times(rowStride, e.i64(r)));
   e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
-    Value *query = at(queryRoom, times(tile, paddedK)), *scores = at(scoreRoom, times(tile, scorePitch));
+    Value *query = at(queries, times(tile, queryPitch)), *scores = at(scoreRoom, times(tile, scorePitch));
     e.forLoop(e.i64(0), keys, e.i64(W), [&](Value *key) {
       // Sums of 8 keys each, then where their first row stands.
       constexpr unsigned kHalves = W / S;
@@ -441,14 +456,23 @@ void AttentionBuilder::sumValues() {
     Value *rowSize = b.CreateSelect(oneGroup, e.i64(0), paddedD);
     e.forLoop(e.i64(0), N, e.i64(kAttentionKeys), [&](Value *key) {
       Value *keys = least(b.CreateSub(N, key), e.i64(kAttentionKeys));
-      Value *values = at(valueRoom, times(key, rowSize));
-      e.ifThen(first, [&] { packValues(key, keys, values); });
+      auto pack = [&] {
+        Value *to = at(valueRoom, times(key, rowSize));
+        e.ifThen(first, [&] { packValues(key, keys, to); });
+        return Values{to, paddedD};
+      };
+      // What one group alone reads is read where it lies.
+      Values values = !isPlain(2) ? pack()
+                                  : e.ifThenElse(
+                                        b.CreateAnd(oneGroup, b.CreateICmpEQ(paddedD, D)),
+                                        [&] { return Values{enter(operands[2], key).pointer, rowStrideOf(2)}; }, pack);
       e.forLoop(e.i64(0), tiles, e.i64(1), [&](Value *tile) {
         Value *firstRow = times(tile, e.i64(rows));
         Value *scores = at(scoreRoom, b.CreateAdd(times(firstRow, scorePitch), key));
         Value *outputs = at(outputRoom, times(firstRow, paddedD));
         e.forLoop(done, D, e.i64(W), [&](Value *column) {
-          multiply(scores, scorePitch, at(values, column), paddedD, keys, at(outputs, column), paddedD, /*add=*/true);
+          multiply(scores, scorePitch, at(values[0], column), values[1], keys, at(outputs, column), paddedD,
+                   /*add=*/true);
         });
       });
     });
@@ -496,13 +520,13 @@ Values AttentionBuilder::group(ArrayRef<Value *> state) {
   firstQuery = times(block, e.i64(rows));
   tiles = least(least(b.CreateSub(blocks, block), b.CreateSub(e.end, state[0])), e.i64(kAttentionGroup / rows));
   first = b.CreateOr(oneGroup, b.CreateICmpNE(batchIndex, state[1]));
-  Value *queries = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
-  packQueries();
+  Value *rowCount = least(times(tiles, e.i64(rows)), b.CreateSub(M, firstQuery));
+  placeQueries();
   scoreKeys();
-  e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), queries, e.i64(0)), e.i64(rows),
-            [&](Value *row) { softmax(row, least(b.CreateSub(queries, row), e.i64(rows))); });
+  e.forLoop(e.i64(0), b.CreateSelect(b.CreateICmpSGT(N, e.i64(0)), rowCount, e.i64(0)), e.i64(rows),
+            [&](Value *row) { softmax(row, least(b.CreateSub(rowCount, row), e.i64(rows))); });
   sumValues();
-  e.forLoop(e.i64(0), queries, e.i64(1),
+  e.forLoop(e.i64(0), rowCount, e.i64(1),
             [&](Value *r) { storeOutput(b.CreateAdd(firstQuery, r), at(outputRoom, times(r, paddedD))); });
   return {b.CreateAdd(state[0], tiles), batchIndex};
 }
