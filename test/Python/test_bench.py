@@ -4,8 +4,10 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import pathlib
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -16,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
+BUILD = pathlib.Path(os.environ["RLX_BUILD"])
 sys.path.insert(0, str(BENCH / "common"))
 import catalog  # noqa: E402
 import report  # noqa: E402
@@ -115,6 +118,77 @@ class ArgumentsTest(unittest.TestCase):
         self.assertEqual(catalog.Case("maskseq", "1x64").binding, {})
         _, cases = compare.parse(["--quick"])
         self.assertEqual([case.name for case in cases], ["minilm 3x17", "maskseq 1x64", "rxnmap 7"])
+
+
+class ProgramsTest(unittest.TestCase):
+    """Those of C++."""
+
+    def run_program(self, name: str, *flags: str, asked: str = "") -> subprocess.CompletedProcess:
+        command = [str(BUILD / "bin" / f"rlx-bench-{name}"), *flags]
+        return subprocess.run(command, input=asked, capture_output=True, text=True)
+
+    def test_flags(self):
+        for name in ("attention", "gemm", "machine", "math", "matmul", "rows"):
+            with self.subTest(name=name):
+                done = self.run_program(name, "--help")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn("Exit code", done.stdout)
+                done = self.run_program(name, "--bogus")
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"bench/{name}: error: ", done.stderr)
+
+    def test_machine_answers(self):
+        done = self.run_program("machine", "--serve", asked="name\npeak 1\nread 100000 2\nread\npeak 99\nwhat\n")
+        name, peak, read, *errors = done.stdout.splitlines()
+        self.assertTrue(name)
+        self.assertGreater(float(peak), 0)
+        self.assertGreater(float(read), 0)
+        self.assertEqual(errors, ["error"] * 3)
+
+
+class WorkerTest(Folder):
+    """rlx in a process of its own, as the benchmarks ask it."""
+
+    def setUp(self):
+        super().setUp()
+        self.worker = workers.Worker(workers.RLX, tiny_model(self.folder), 2, BUILD)
+        self.addCleanup(self.worker.close)
+
+    def test_answers(self):
+        x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+        np.save(self.folder / "x.npy", x)
+        self.worker.ask("inputs", folder=str(self.folder))
+        self.worker.ask("write", folder=str(self.folder / "out"))
+        w = np.arange(16, dtype=np.float32).reshape(4, 4) / 2
+        np.testing.assert_array_equal(np.load(self.folder / "out" / "0.npy"), x @ w @ w)
+        self.assertEqual(len(self.worker.ask("run", times=3)["ms"]), 3)
+        self.assertGreater(self.worker.ask("memory")["peak_kib"], 1000)
+
+    def test_counts_what_is_made(self):
+        first = self.worker.ask("prepare", binding={"batch": 2, "sequence": 9})
+        self.assertEqual((first["templates"], first["instantiated"]), (1, 0))
+        self.assertGreaterEqual(first["kernels_compiled"], 1)
+        second = self.worker.ask("prepare", binding={"batch": 3, "sequence": 8})
+        self.assertEqual((second["templates"], second["instantiated"]), (1, 1))
+        self.assertEqual(second["kernels_compiled"], first["kernels_compiled"])
+        self.worker.ask("fresh", kernels=False)
+        again = self.worker.ask("prepare", binding={"batch": 2, "sequence": 9})
+        self.assertEqual((again["templates"], again["kernels_compiled"]), (1, 0))
+        made = self.worker.ask("kernels", binding={"batch": 2, "sequence": 9})
+        self.assertEqual(sum(kernel["steps"] for kernel in made["kernels"]), made["steps"])
+        self.assertIn("codegen", made["kernels"][0]["ms_by_phase"])
+
+    def test_errors_are_answers(self):
+        with self.assertRaisesRegex(workers.WorkerError, "no request 'dance'"):
+            self.worker.ask("dance")
+        with self.assertRaisesRegex(workers.WorkerError, "sequence"):
+            self.worker.ask("prepare", binding={"batch": 2})
+        self.worker.ask("memory")  # it is still there
+
+    def test_a_model_that_is_not_there(self):
+        for engine in (workers.RLX, workers.ONNXRUNTIME):
+            with self.assertRaisesRegex(workers.WorkerError, engine.name):
+                workers.Worker(engine, self.folder / "none.onnx", 1, BUILD)
 
 
 class StreamTest(unittest.TestCase):
