@@ -225,12 +225,13 @@ void MatmulBuilder::chooseTiles() {
   if (spec.row_class == kMatmulManyRows) {
     // Eight hide the widening of bytes. More rows of A would fall into the same lines of the first cache where K is a
     // multiple of 1024.
-    mostRows = !e.hasAVX512 ? 6 : elementBytes(panelType) == 1 ? 8 : 7;
+    bool wideRows = packed && e.hasAVX512 && widensRows();
+    mostRows = !e.hasAVX512 || wideRows ? 6 : elementBytes(panelType) == 1 ? 8 : 7;
     fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
     // Zen 4 does one multiply-add of 16 floats a cycle, which four to seven sums keep busy. Others do two, and need
-    // twice as many. Two panels also halve the work of widening rows.
-    bool onePanel = !packed || !e.hasAVX512 || (StringRef(spec.target).starts_with("x86_64:znver4:") && !widensRows());
-    panelsOfRows.assign(mostRows - fewestRows + 1, onePanel ? 1 : 2);
+    // twice as many. Widened rows serve as many panels as fit.
+    bool one = !packed || !e.hasAVX512 || StringRef(spec.target).starts_with("x86_64:znver4:");
+    panelsOfRows.assign(mostRows - fewestRows + 1, wideRows ? 4 : one ? 1 : 2);
   } else {
     mostRows = kMatmulFewRows;
     for (unsigned rows = 1; rows <= mostRows; ++rows)
