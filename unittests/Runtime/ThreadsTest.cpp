@@ -148,7 +148,7 @@ Result<Values> runChain(Executable &executable, int64_t rows, int salt = 0, std:
 void expectSameBits(const Result<Values> &got, const Values &wanted) {
   ASSERT_OK(got);
   ASSERT_EQ(got->size(), wanted.size());
-  EXPECT_EQ(std::memcmp(got->data(), wanted.data(), wanted.size() * sizeof(float)), 0);
+  EXPECT_TRUE(wanted.empty() || std::memcmp(got->data(), wanted.data(), wanted.size() * sizeof(float)) == 0);
 }
 
 double cpuSeconds() {
