@@ -97,9 +97,10 @@ private:
   bool packed = false;                   ///< B is
   unsigned fewestRows = 1, mostRows = 1; ///< of a row tile
   SmallVector<unsigned, 8> panelsOfRows; ///< panels at once, of a tile of fewestRows + i rows
-  Value *blockRow = nullptr;             ///< the first row of the block of rows
-  Value *tileCount = nullptr, *tileRows = nullptr,
-        *longerTiles = nullptr; ///< its tiles; the first ones have one row more
+  Value *blockRow = nullptr;             ///< the first row of a block
+  Value *tileCount = nullptr;            ///< row tiles of a block
+  Value *tileRows = nullptr;             ///< rows of each; the first longerTiles have one more
+  Value *longerTiles = nullptr;
   Value *panelsAtOnce = nullptr;
   Value *ahead = nullptr;       ///< where the panels lie that come next
   Value *panelStride = nullptr; ///< elements from k to k of a panel that is not packed
@@ -228,7 +229,7 @@ void MatmulBuilder::chooseTiles() {
     bool wideRows = packed && e.hasAVX512 && widensRows();
     mostRows = !e.hasAVX512 || wideRows ? 6 : elementBytes(panelType) == 1 ? 8 : 7;
     fewestRows = (mostRows + 1) / 2; // what more than mostRows rows split into
-    // Zen 4 does one multiply-add of 16 floats a cycle, which four to seven sums keep busy. Others do two, and need
+    // Zen 4 does one multiply-add of 16 floats a cycle, which four sums keep busy. Others do two, and need
     // twice as many. Widened rows serve as many panels as fit.
     bool one = !packed || !e.hasAVX512 || StringRef(spec.target).starts_with("x86_64:znver4:");
     panelsOfRows.assign(mostRows - fewestRows + 1, wideRows ? 4 : one ? 1 : 2);
@@ -244,6 +245,7 @@ void MatmulBuilder::chooseTiles() {
           b.CreateSelect(b.CreateICmpEQ(M, e.i64(static_cast<int64_t>(fewestRows + i))), e.i64(panels), panelsAtOnce);
 }
 
+/// A block of rows into tiles.
 void MatmulBuilder::splitRows(Value *first, Value *rows) {
   blockRow = first;
   // A kernel for few rows has one tile of them.
@@ -349,9 +351,8 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   // the two after it are one and two strides on: a pointer for each would not fit into the registers.
   Values carried(rows * panels.size() * count, Constant::getNullValue(e.lanes(sumType, V)));
   size_t sums = carried.size();
-  for (unsigned r = 0; r < rows; r += 3) {
+  for (unsigned r = 0; r < rows; r += 3)
     carried.push_back(e.elementPointer(tileA.base, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r))));
-  }
   // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help.
   int64_t panelStep = kColumns * elementBytes(panelType);
   int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
