@@ -118,7 +118,7 @@ Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const
   if (!row)
     return Error{ErrorCode::InvalidModel, "there is no weight '" + std::string(name) + "'"};
   bool plain = layout.layout == data::PackedLayout::Strided;
-  if (plain && (row->bytes.empty() || isAligned(row->bytes.data(), row->type))) {
+  if (plain && (row->mapped || row->bytes.empty() || isAligned(row->bytes.data(), row->type))) {
     std::lock_guard lock(mutex);
     usedPlain.emplace(name);
     return row->bytes;

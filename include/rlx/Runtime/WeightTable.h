@@ -70,7 +70,9 @@ public:
 
   /// The bytes of a row under a layout, packed at the first call and kept, so
   /// that every template and binding shares one copy. 64-byte aligned when
-  /// packed; aligned to the element otherwise (a row that is not is copied once).
+  /// packed. A plain row in a mapped file is that, at any address, so that only
+  /// the pages that are read take memory; another one is copied once where it is
+  /// not aligned to its element.
   /// A second thread that wants the same waits for the first; others do not. Once
   /// a mapped row has been packed, and unless it is used plain too, its pages are
   /// let go of. With a pool, large rows are packed on its threads.

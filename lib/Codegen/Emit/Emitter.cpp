@@ -261,6 +261,8 @@ Value *Emitter::stackArray(Type *type, uint64_t count, uint64_t alignment) {
 //===----------------------------------------------------------------------===//
 
 static Align elementAlign(ElementType type) { return Align(static_cast<uint64_t>(elementBytes(type))); }
+/// What is only read may lie anywhere: weights are read where a file has them. With AVX the same instructions serve.
+static constexpr Align anyAlign{}; // 1
 
 /// Memory form to register form and back.
 static Value *fromMemory(Emitter &e, ElementType type, Value *value) {
@@ -275,7 +277,7 @@ Value *Emitter::elementPointer(Value *base, ElementType type, Value *offset) {
 }
 
 Value *Emitter::load(Value *pointer, ElementType type, unsigned W) {
-  return fromMemory(*this, type, b.CreateAlignedLoad(lanes(memoryType(type), W), pointer, elementAlign(type)));
+  return fromMemory(*this, type, b.CreateAlignedLoad(lanes(memoryType(type), W), pointer, anyAlign));
 }
 
 void Emitter::store(Value *pointer, ElementType type, Value *value, unsigned W) {
@@ -285,8 +287,7 @@ void Emitter::store(Value *pointer, ElementType type, Value *value, unsigned W) 
 Value *Emitter::maskedLoad(Value *pointer, ElementType type, Value *mask, unsigned W) {
   Type *vector = lanes(memoryType(type), W);
   assert(W > 1 && "scalars are not masked");
-  return fromMemory(*this, type,
-                    b.CreateMaskedLoad(vector, pointer, elementAlign(type), mask, Constant::getNullValue(vector)));
+  return fromMemory(*this, type, b.CreateMaskedLoad(vector, pointer, anyAlign, mask, Constant::getNullValue(vector)));
 }
 
 void Emitter::maskedStore(Value *pointer, ElementType type, Value *value, Value *mask, unsigned W) {
@@ -304,7 +305,7 @@ Value *Emitter::stridedLoad(Value *pointer, ElementType type, Value *stride, uns
   for (unsigned lane = 0; lane < W; ++lane) {
     if (lane)
       at = b.CreateGEP(element, at, stride);
-    result = b.CreateInsertElement(result, b.CreateAlignedLoad(element, at, elementAlign(type)), lane);
+    result = b.CreateInsertElement(result, b.CreateAlignedLoad(element, at, anyAlign), lane);
   }
   return fromMemory(*this, type, result);
 }
@@ -327,9 +328,9 @@ Value *Emitter::gather(Value *pointer, ElementType type, Value *offsets, unsigne
   Type *element = memoryType(type);
   Value *pointers = b.CreateGEP(element, pointer, offsets);
   if (W == 1)
-    return fromMemory(*this, type, b.CreateAlignedLoad(element, pointers, elementAlign(type)));
+    return fromMemory(*this, type, b.CreateAlignedLoad(element, pointers, anyAlign));
   // The code generator takes the machine's gather where that is fast, else single loads.
-  return fromMemory(*this, type, b.CreateMaskedGather(lanes(element, W), pointers, elementAlign(type)));
+  return fromMemory(*this, type, b.CreateMaskedGather(lanes(element, W), pointers, anyAlign));
 }
 
 Value *Emitter::loadLanes(Value *pointer, ElementType type, InnerMode mode, Value *stride, unsigned W) {

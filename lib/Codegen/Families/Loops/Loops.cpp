@@ -226,10 +226,9 @@ private:
   Emitter::Values loadSquare(Operand &operand, Value *from) {
     ElementType type = operand.type();
     Type *vector = FixedVectorType::get(e.memoryType(type), side);
-    Align align(static_cast<uint64_t>(elementBytes(type)));
     Emitter::Values v;
     for (unsigned k = 0; k < side; ++k) {
-      v.push_back(b.CreateAlignedLoad(vector, from, align));
+      v.push_back(b.CreateAlignedLoad(vector, from, Align(1))); // an input may lie anywhere
       from = e.elementPointer(from, type, operand.stride(rank - 1));
     }
     // Within 128 bits interleaving does it: as often as a group of that many vectors can be halved.
