@@ -142,12 +142,10 @@ def nodes(lo, hi, count=120):
     return [lo + (hi - lo) * (1 - mp.cos(mp.pi * (i + 0.5) / count)) / 2 for i in range(count)]
 
 
-def emitPieces(name, f, top, degree, what):
-    """f on [0, top] in pieces that s = 1 + 15 u / top tells apart: [1, 1.5), [1.5, 2), [2, 3), ... [12, 16).
-    Rows: centres, constants, the other coefficients; columns by the low three bits of (bits of s >> 22).
+def emitPieces(name, f, edges, order, degree, what):
+    """f in eight pieces. Rows: centres, constants, the other coefficients; piece k in column order(k).
     In the first piece u itself stands for the constant, so that f(u) - u is fitted: small results keep their precision.
     """
-    edges = [(e - 1) * mpf(top) / 15 for e in (1, 1.5, 2, 3, 4, 6, 8, 12, 16)]
     table = [[0.0] * 8 for _ in range(degree + 2)]
     worst = 0
     for piece, (lo, hi) in enumerate(zip(edges, edges[1:])):
@@ -169,13 +167,29 @@ def emitPieces(name, f, top, degree, what):
         coefficients, error = fitFree(points, target, weight, degree - 1)
         worst = max(worst, error)
         for row, value in enumerate([centre, constant] + coefficients):
-            table[row][(6 + piece) % 8] = value
+            table[row][order(piece)] = value
     print(f"// {what}; relative error {mp.nstr(mpf(worst), 3)}")
     print(f"constexpr float {name}[][8] = {{")
     for row in table:
         print("    {" + ", ".join(c.hex() + "f" for c in row) + "},")
     print("};")
     sys.stdout.flush()
+
+
+def emitOctaves(name, f, top, degree, what):
+    """Two pieces to each octave of s = 1 + 15 u / top, found by the low three bits of (bits of s >> 22)."""
+    edges = [(e - 1) * mpf(top) / 15 for e in (1, 1.5, 2, 3, 4, 6, 8, 12, 16)]
+    emitPieces(name, f, edges, lambda piece: (6 + piece) % 8, degree, what)
+
+
+def emitSquares(name, f, top, shift, degree, what):
+    """Pieces as wide as steps of (u + shift)^2, found by rounding a u^2 + b u: where f falls like e^(-u^2 / 2) each
+    falls as far as the others. The first is half as wide."""
+    top, shift = mpf(top), mpf(shift)
+    a = mpf(15) / 2 / (top**2 + 2 * shift * top)
+    edges = [mpf(0)] + [mp.sqrt(shift**2 + (i + mpf(1) / 2) / a) - shift for i in range(8)]
+    emitPieces(name, f, edges, lambda piece: piece, degree, what)
+    print(f"constexpr double {name}At[] = {{{float(a).hex()}, {float(2 * shift * a).hex()}}};")
 
 
 def emit(name, coefficients, worst, bits, what):
@@ -225,13 +239,13 @@ def main():
     w = nonzero(lambda z: z * mp.sqrt(z) / mp.tanh(mp.sqrt(z)), 0)
     t = mpf("0.625")
     emit("kTanh64", *fit(g, w, 0, t * t, 11, 64), 64, "tanh x = x + x z T(z), z = x^2, x <= 0.625")
-    emitPieces("kTanhPieces", mp.tanh, "9.1", 7, "tanh u, 0 <= u <= 9.1")
+    emitOctaves("kTanhPieces", mp.tanh, "9.1", 7, "tanh u, 0 <= u <= 9.1")
 
     # erf x = x + x E(z)
     g = nonzero(lambda z: mp.erf(mp.sqrt(z)) / mp.sqrt(z) - 1, 2 / mp.sqrt(mp.pi) - 1)
     w = nonzero(lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), mp.sqrt(mp.pi) / 2)
     emit("kErf64", *fit(g, w, 0, 1, 13, 64), 64, "erf x = x + x E(z), z = x^2, x <= 1")
-    emitPieces("kErfPieces", mp.erf, 4, 6, "erf u, 0 <= u <= 4")
+    emitOctaves("kErfPieces", mp.erf, 4, 6, "erf u, 0 <= u <= 4")
 
     # erfcx(t) = exp(t^2) erfc(t) over (u - a) / (u + k), which makes a half line an interval, around 0 so that the
     # polynomial is well conditioned; times 1 + 2 t, so that it hardly moves.
@@ -256,7 +270,15 @@ def main():
     first = interpolate(*mapped(tail, "2.5", 3, 1, 39), 24)[0]
     print("// What its first coefficient lost.")
     print(f"constexpr double kGelu64Low = {float(first - roundTo(first, 64)).hex()};")
-    emitPieces("kGeluPieces", tail, 15, 7, "u erfcx(u / sqrt 2), 0 <= u <= 15")
+    emitOctaves("kGeluPieces", tail, 15, 7, "u erfcx(u / sqrt 2), 0 <= u <= 15")
+
+    # Near zero, where most arguments are, the products themselves.
+    emitSquares("kGeluNear", lambda u: u * mp.erfc(u / sqrt2), "4.75", "1.5", 8, "2 u Phi(-u), 0 <= u <= 4.75")
+    def tanhNear(u):
+        z = mp.exp(-2 * mp.sqrt(2 / mp.pi) * (u + mpf(44715) / 10**6 * u**3))
+        return 2 * u * z / (1 + z)
+
+    emitSquares("kGeluTanhNear", tanhNear, "4.5", "1.25", 8, "u (1 - tanh(sqrt(2 / pi) (u + 0.044715 u^3))), 0 <= u <= 4.5")
 
     # Phi(x) = 1/2 + x P(z), z = x^2
     g = nonzero(lambda z: mp.erf(mp.sqrt(z / 2)) / mp.sqrt(z) / 2, 1 / mp.sqrt(2 * mp.pi))

@@ -82,6 +82,8 @@ public:
                    llvm::function_ref<Values(llvm::ArrayRef<Value *> carried)> body);
   void ifThen(Value *condition, llvm::function_ref<void()> then);
   Values ifThenElse(Value *condition, llvm::function_ref<Values()> then, llvm::function_ref<Values()> otherwise);
+  /// condition ? then() : usual, where the condition is rarely true.
+  Values ifRarely(Value *condition, llvm::function_ref<Values()> then, llvm::ArrayRef<Value *> usual);
   /// True when any lane of a <W x i1> (or the i1) is.
   Value *any(Value *mask);
   /// Room on the stack, made in the entry block.

@@ -242,6 +242,29 @@ Emitter::Values Emitter::ifThenElse(Value *condition, function_ref<Values()> the
   return results;
 }
 
+Emitter::Values Emitter::ifRarely(Value *condition, function_ref<Values()> then, ArrayRef<Value *> usual) {
+  LLVMContext &context = module.getContext();
+  BasicBlock *before = b.GetInsertBlock();
+  BasicBlock *thenBlock = BasicBlock::Create(context, "rare", function);
+  BasicBlock *done = BasicBlock::Create(context, "done", function);
+  BranchInst *branch = b.CreateCondBr(condition, thenBlock, done);
+  branch->setMetadata(LLVMContext::MD_prof, MDBuilder(context).createBranchWeights(1, 1 << 10));
+  b.SetInsertPoint(thenBlock);
+  Values rare = then();
+  BasicBlock *thenEnd = b.GetInsertBlock();
+  b.CreateBr(done);
+  done->moveAfter(before);
+  b.SetInsertPoint(done);
+  Values results;
+  for (auto [x, y] : llvm::zip(rare, usual)) {
+    PHINode *phi = b.CreatePHI(x->getType(), 2);
+    phi->addIncoming(x, thenEnd);
+    phi->addIncoming(y, before);
+    results.push_back(phi);
+  }
+  return results;
+}
+
 Value *Emitter::any(Value *mask) {
   if (!mask->getType()->isVectorTy())
     return mask;

@@ -157,17 +157,34 @@ struct Lane {
       return b.CreateShuffleVector(parts[0], ArrayRef<int>(eightFrom(0)).take_front(W));
     return parts[0];
   }
-  /// A function that utils/fit-math.py cut into eight pieces over 0 <= u <= top.
-  template <size_t Rows> Value *pieces(const float (&table)[Rows][8], double top, Value *u) {
-    // Two pieces to each octave of s, told by its lowest exponent bits and highest mantissa bit.
-    Value *s = fma(u, c(u, 15 / top), c(u, 1));
-    Value *index = b.CreateLShr(bits(s), 22);
+  /// The piece that `index` names of a function cut by utils/fit-math.py; `first` says where that is the first one.
+  template <size_t Rows> Value *piece(const float (&table)[Rows][8], Value *u, Value *index, Value *first) {
     Value *d = b.CreateFSub(u, lookup(table[0], index));
     Value *sum = lookup(table[Rows - 1], index);
     for (size_t k = Rows - 2; k > 1; --k)
       sum = fma(sum, d, lookup(table[k], index));
-    Value *first = b.CreateFCmpOLT(s, c(s, 1.5));
     return fma(sum, d, select(first, u, lookup(table[1], index)));
+  }
+  /// Made by emitOctaves(), for 0 <= u <= top.
+  template <size_t Rows> Value *octaves(const float (&table)[Rows][8], double top, Value *u) {
+    Value *s = fma(u, c(u, 15 / top), c(u, 1));
+    return piece(table, u, b.CreateLShr(bits(s), 22), b.CreateFCmpOLT(s, c(s, 1.5)));
+  }
+  /// Made by emitSquares().
+  template <size_t Rows> Value *squares(const float (&table)[Rows][8], const double (&at)[2], Value *u) {
+    Value *m = c(u, magic(u));
+    Value *shifted = fma(u, fma(u, c(u, at[0]), c(u, at[1])), m);
+    return piece(table, u, bits(shifted), b.CreateFCmpOLE(shifted, m));
+  }
+
+  /// above - product, with the sign of x: half of `twiceNear` is the product where |x| <= limit. Beyond it far() is,
+  /// and so rarely that mostly no lane asks for it.
+  Value *nearOrFar(Value *x, Value *above, double limit, Value *twiceNear, function_ref<Value *()> far) {
+    Value *near = fma(twiceNear, c(x, -0.5), above);
+    Value *isFar = b.CreateFCmpOGT(abs(x), c(x, limit));
+    Value *result = e.ifRarely(
+        e.any(isFar), [&] { return Emitter::Values{select(isFar, b.CreateFSub(above, far()), near)}; }, near)[0];
+    return copysign(result, x);
   }
 
   /// A number and what it lacks of the exact value.
@@ -291,7 +308,7 @@ Value *tanh(Emitter &e, Value *x) {
   IRBuilder<> &b = l.b;
   Value *u = l.abs(x);
   if (!l.isDouble(x)) // from 9.02 on it is 1
-    return l.copysign(l.pieces(kTanhPieces, 9.1, l.atMost(u, 9.09)), x);
+    return l.copysign(l.octaves(kTanhPieces, 9.1, l.atMost(u, 9.09)), x);
   Value *z = b.CreateFMul(x, x);
   Value *small = l.fma(b.CreateFMul(x, z), l.poly(kTanh64, z), x);
   // 1 - 2 / (e^2u + 1); from 22 on it is 1.
@@ -307,7 +324,7 @@ Value *erf(Emitter &e, Value *x) {
   IRBuilder<> &b = l.b;
   Value *u = l.abs(x);
   if (!l.isDouble(x)) // from 3.92 on it is 1
-    return l.copysign(l.pieces(kErfPieces, 4, l.atMost(u, 3.99)), x);
+    return l.copysign(l.octaves(kErfPieces, 4, l.atMost(u, 3.99)), x);
   Value *small = l.fma(x, l.poly(kErf64, b.CreateFMul(x, x)), x);
   Value *t = l.atMost(u, 6);
   // t^2 in two parts, so that exp sees all of it.
@@ -342,24 +359,25 @@ Value *sigmoid(Emitter &e, Value *x) {
 
 Value *gelu(Emitter &e, Value *x) {
   // x Phi(x) = max(x, 0) - u Phi(-u) with u = |x|, and 2 u Phi(-u) = e^(-u^2 / 2) R(u), R(u) = u erfcx(u / sqrt 2):
-  // where the result is small it is this product alone, and keeps its precision down to the smallest numbers.
+  // where the result is small it is this product alone, and keeps its precision down to the smallest numbers. Near zero
+  // the product is cut into pieces itself.
   Lane l(e, x);
   IRBuilder<> &b = l.b;
   Value *zero = l.c(x, 0);
   Value *above = l.select(b.CreateFCmpOGT(x, zero), x, zero);
-  if (!l.isDouble(x)) {
-    Value *u = l.atMost(l.abs(x), 14.9);
-    Value *R = l.pieces(kGeluPieces, 15, u);
-    // The square in two parts, so that exp sees all of it.
-    Value *square = b.CreateFMul(u, u);
-    Value *rest = l.fma(u, u, b.CreateFNeg(square));
-    Lane::Rounded n = l.roundedDown(square, -0.72134752044448171, -1);
-    Value *r = l.fma(n.value, l.c(x, kTwiceLn2[0]), square);
-    r = b.CreateFAdd(l.fma(n.value, l.c(x, kTwiceLn2[1]), r), rest);
-    Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpHalf32, r), b.CreateFMul(r, l.c(r, -0.5)));
-    Value *below = l.scaleDown(l.fma(q, R, R), n.bits);
-    return l.copysign(b.CreateFSub(above, below), x);
-  }
+  if (!l.isDouble(x))
+    return l.nearOrFar(x, above, 4.74, l.squares(kGeluNear, kGeluNearAt, l.abs(x)), [&] {
+      Value *u = l.atMost(l.abs(x), 14.9);
+      Value *R = l.octaves(kGeluPieces, 15, u);
+      // The square in two parts, so that exp sees all of it.
+      Value *square = b.CreateFMul(u, u);
+      Value *rest = l.fma(u, u, b.CreateFNeg(square));
+      Lane::Rounded n = l.roundedDown(square, -0.72134752044448171, -1);
+      Value *r = l.fma(n.value, l.c(x, kTwiceLn2[0]), square);
+      r = b.CreateFAdd(l.fma(n.value, l.c(x, kTwiceLn2[1]), r), rest);
+      Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpHalf32, r), b.CreateFMul(r, l.c(r, -0.5)));
+      return l.scaleDown(l.fma(q, R, R), n.bits);
+    });
   Value *half = l.c(x, 0.5), *size = l.abs(x);
   Value *u = l.atMost(size, 39);
   Value *v = b.CreateFDiv(b.CreateFSub(u, l.c(x, 2.5)), b.CreateFAdd(u, l.c(x, 3)));
@@ -394,24 +412,25 @@ Value *geluTanh(Emitter &e, Value *x) {
   bool wide = l.isDouble(x);
   Value *zero = l.c(x, 0);
   Value *above = l.select(b.CreateFCmpOGT(x, zero), x, zero);
-  // Beyond the limit the product rounds to zero.
-  Value *u = l.atMost(l.abs(x), wide ? 22 : 11);
-  if (!wide) {
-    // 2y = c (u^3 + u / 0.044715) in two parts, for it is up to 110 and its absolute error counts; c goes into the
-    // constants of the exponential.
-    Value *ratio = l.c(x, kGeluRatio[0]);
-    Value *sum = l.fma(u, u, ratio);
-    Value *sumLow = b.CreateFAdd(l.fma(u, u, b.CreateFSub(ratio, sum)), l.c(x, kGeluRatio[1]));
-    Value *y = b.CreateFMul(u, sum);
-    Value *yLow = l.fma(u, sumLow, l.fma(u, sum, b.CreateFNeg(y)));
-    Lane::Rounded n = l.roundedDown(y, -kGeluCubic[0] * 1.4426950408889634);
-    Value *r = l.fma(n.value, l.c(x, kGeluLn2[0]), y);
-    r = b.CreateFAdd(l.fma(n.value, l.c(x, kGeluLn2[1]), r), yLow);
-    Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpCubic32, r), b.CreateFMul(r, l.c(r, -kGeluCubic[0])));
-    Value *power = b.CreateFMul(l.pow2(n.bits), l.c(x, 0x1p-64));
-    Value *part = l.quotient(l.grown(u, q), l.onePlus(q, power));
-    return l.copysign(b.CreateFSub(above, l.scaleDown(part, n.bits)), x);
-  }
+  if (!wide)
+    return l.nearOrFar(x, above, 4.49, l.squares(kGeluTanhNear, kGeluTanhNearAt, l.abs(x)), [&] {
+      // 2y = c (u^3 + u / 0.044715) in two parts, for it is up to 110 and its absolute error counts; c goes into the
+      // constants of the exponential. Beyond 11 the product rounds to zero.
+      Value *u = l.atMost(l.abs(x), 11);
+      Value *ratio = l.c(x, kGeluRatio[0]);
+      Value *sum = l.fma(u, u, ratio);
+      Value *sumLow = b.CreateFAdd(l.fma(u, u, b.CreateFSub(ratio, sum)), l.c(x, kGeluRatio[1]));
+      Value *y = b.CreateFMul(u, sum);
+      Value *yLow = l.fma(u, sumLow, l.fma(u, sum, b.CreateFNeg(y)));
+      Lane::Rounded n = l.roundedDown(y, -kGeluCubic[0] * 1.4426950408889634);
+      Value *r = l.fma(n.value, l.c(x, kGeluLn2[0]), y);
+      r = b.CreateFAdd(l.fma(n.value, l.c(x, kGeluLn2[1]), r), yLow);
+      Value *q = l.fma(b.CreateFMul(r, r), l.poly(kExpCubic32, r), b.CreateFMul(r, l.c(r, -kGeluCubic[0])));
+      Value *power = b.CreateFMul(l.pow2(n.bits), l.c(x, 0x1p-64));
+      return l.scaleDown(l.quotient(l.grown(u, q), l.onePlus(q, power)), n.bits);
+    });
+  // Beyond 22 the product rounds to zero.
+  Value *u = l.atMost(l.abs(x), 22);
   // inner = twice + cubic u^2 in two parts, constants too.
   Value *u2 = b.CreateFMul(u, u);
   Value *low = l.fma(u, u, b.CreateFNeg(u2));
