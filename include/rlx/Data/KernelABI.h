@@ -121,7 +121,7 @@ using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_
 
 /// What KernelSpec.revision is for this build: goes up when the code that a spec
 /// stands for changes, so that no kernel of an older build is taken for it.
-inline constexpr uint32_t kEmitterRevision = 1;
+inline constexpr uint32_t kEmitterRevision = 2;
 
 /// Elements of a tile of a rank-1 Loops kernel.
 inline constexpr int64_t kLoopsBlock = 4096;
