@@ -56,7 +56,7 @@ class BitsTest(unittest.TestCase):
                 "atoms": random.integers(1, 100, (1, length), dtype=np.int64),
                 "neighbors": random.integers(0, 10, (1, length), dtype=np.int64),
                 "distances": random.integers(0, 8, (1, length, length), dtype=np.int64),
-                "roles": random.integers(0, 3, (1, length), dtype=np.int64),
+                "roles": random.integers(1, 3, (1, length), dtype=np.int64),  # 0 is padding
             }
             for length in (1, 7, 64)
         ]
