@@ -334,6 +334,13 @@ InnerMode rlx::select::innerMode(int64_t stride) {
   return stride == 1 ? InnerMode::Contiguous : stride == 0 ? InnerMode::Splat : InnerMode::Strided;
 }
 
+bool rlx::select::mayFail(const std::vector<data::Instr> &program) {
+  return std::any_of(program.begin(), program.end(), [](const data::Instr &instr) {
+    return isIntegerType(instr.type()) &&
+           (instr.op() == Opcode::Div || instr.op() == Opcode::Mod || instr.op() == Opcode::Rem);
+  });
+}
+
 std::unique_ptr<data::AccessSpecT> rlx::select::accessSpecOf(const StepOperand &operand, size_t innerLoop) {
   auto spec = std::make_unique<data::AccessSpecT>();
   spec->kind = operand.kind;

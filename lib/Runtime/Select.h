@@ -129,6 +129,8 @@ private:
 };
 
 data::InnerMode innerMode(int64_t stride);
+/// Whether an instruction may raise an error: a division of integers.
+bool mayFail(const std::vector<data::Instr> &program);
 std::unique_ptr<data::AccessSpecT> accessSpecOf(const StepOperand &operand, size_t innerLoop);
 /// Appends an operand's block of integers and its pointers.
 void appendOperand(const StepOperand &operand, StepInstance &call);

@@ -13,12 +13,7 @@ namespace {
 void placeTurnedLoop(Nest &nest, const std::vector<data::Instr> &program, size_t inputs) {
   size_t rank = nest.extents.size();
   auto isPlain = [](const StepOperand &operand) { return operand.kind != data::AccessKind::Indexed; };
-  auto mayFail = [](const data::Instr &instr) {
-    return isIntegerType(instr.type()) &&
-           (instr.op() == data::Opcode::Div || instr.op() == data::Opcode::Mod || instr.op() == data::Opcode::Rem);
-  };
-  if (rank < 3 || !std::all_of(nest.operands.begin(), nest.operands.end(), isPlain) ||
-      std::any_of(program.begin(), program.end(), mayFail))
+  if (rank < 3 || !std::all_of(nest.operands.begin(), nest.operands.end(), isPlain) || mayFail(program))
     return;
   for (size_t loop = rank - 2; loop-- > 0;) {
     if (nest.extents[loop] == 1)

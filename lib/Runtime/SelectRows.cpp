@@ -59,7 +59,9 @@ Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, St
   if (nest.operands[1].strides[outer] == 0 && nest.extents[outer] > 1)
     return reader.malformed("an output has stride 0 along the row");
 
-  nest.placeRowsSideBySide();
+  // Positions in errors are told in the order of the step's loops.
+  if (!mayFail(step.program))
+    nest.placeRowsSideBySide();
 
   spec.family = data::Family::Rows;
   spec.rank = static_cast<uint8_t>(outer);

@@ -119,6 +119,19 @@ TEST(Instantiate, TheLoopOfRowsSideBySideComesBeforeTheRow) {
   }
 }
 
+// Rows that may fail said the element of another order.
+TEST(Instantiate, issue_RowsThatMayFailKeepTheirOrder) {
+  AddBias add;
+  add.step = &add.p.step(Family::Rows, "along S", {add.D, add.B, add.S});
+  add.step->inputs.push_back(add.p.access(add.x, {add.one, add.SD, add.D}));
+  add.step->outputs.push_back(add.p.access(add.y, {add.one, add.SD, add.D}));
+  add.step->program = {instr(Opcode::Convert, ElementType::I32, 0), instr(Opcode::Div, ElementType::I32, 1, 1)};
+  add.step->results = {2};
+  auto made = add.at(3, 5);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps.back().integers, (std::vector<int64_t>{8, 3, 5, /*epsilon*/ 0, 1, 40, 8, 1, 40, 8}));
+}
+
 TEST(Instantiate, LoopsThatAlwaysHaveOneTurnAreDropped) {
   AddBias add;
   // [1, S, D] and [1, 1, D]: the first loop is no dim.
