@@ -29,7 +29,7 @@ struct ErrorWord {
 /// A kernel runs tiles [begin, end) of its step. `pointers` and `integers` are
 /// those of the whole step. It allocates nothing, calls nothing, and writes
 /// only its outputs, its scratch and `error`. The caller guarantees: outputs
-/// overlap no input; every pointer is aligned to its element; MXCSR is at its
+/// overlap no input; what is written is aligned to its element; MXCSR is at its
 /// default (denormals kept, round to nearest).
 ///
 /// Every extent is 1 or more (a step with an empty iteration space is not

@@ -29,8 +29,8 @@ public:
   virtual unsigned threads() const = 0;
 
   /// Runs `task` once, now or later, on a thread of the pool, or drops it. Returns
-  /// without waiting for it. A task ends by itself: it waits for no other task,
-  /// owns what it uses, and does nothing when it comes too late.
+  /// without waiting for it, and throws nothing. A task ends by itself: it waits for
+  /// no other task, owns what it uses, and does nothing when it comes too late.
   virtual void submit(std::function<void()> task) = 0;
 
   /// A pool of `threads` - 1 threads, asleep while there is nothing to do. The
