@@ -147,7 +147,8 @@ void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
   for (const auto &output : spec.outputs)
     outBytes += columns * static_cast<double>(elementBytes(output->type));
   double bBytes = columns * k * static_cast<double>(elementBytes(spec.b_type));
-  if (rows < 2 * kFewestRows || bBytes > 4 * static_cast<double>(rows) * (aBytes + outBytes))
+  // Where k is 0 nothing of a is there, and its strides may be any numbers.
+  if (rows < 2 * kFewestRows || k == 0 || bBytes > 4 * static_cast<double>(rows) * (aBytes + outBytes))
     return;
 
   // Extents, then the strides of a (m, k) and b, then operands (m, n).

@@ -453,6 +453,9 @@ TEST(Split, RowsOfProducts) {
   EXPECT_EQ(call.rowsAt, 0u);
   EXPECT_EQ(call.rowBytes, (Shape{389 * 4, 0, 0, 3 * 8, 11 * 2, 384 * 8, 0}));
   EXPECT_EQ(splitProduct(63, 384, 384).rowGroups, 1u);
+  // Nothing to sum: a is empty, and its strides were never checked.
+  EXPECT_LT(splitProduct(10000, 384, 0).unitTiles, 24);
+  EXPECT_EQ(splitProduct(10000, 384, 0).rowGroups, 1u);
   EXPECT_EQ(splitProduct(1000000, 384, 384).rowGroups, kMaxThreads);
   // Weights far larger than what goes in and out are read once.
   EXPECT_EQ(splitProduct(64, 3072, 16384).rowGroups, 1u);
