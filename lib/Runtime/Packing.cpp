@@ -80,7 +80,8 @@ template <int64_t S> void transposeSquare(const std::byte *in, int64_t inStride,
 template <int64_t S>
 void packPanels(const std::byte *row, const WeightLayout &layout, std::byte *out, int64_t first, int64_t last) {
   constexpr int64_t kLine = kPanel * S;
-  const int64_t kStride = layout.kStride * S, nStride = layout.nStride * S;
+  // A stride that is never applied may be any number.
+  const int64_t kStride = layout.k > 1 ? layout.kStride * S : 0, nStride = layout.n > 1 ? layout.nStride * S : 0;
   auto at = [&](int64_t k, int64_t n) { return row + layout.offset * S + k * kStride + n * nStride; };
   auto to = [&](int64_t panel, int64_t k) { return out + (panel * layout.k + k) * kLine; };
   auto gather = [&](int64_t panel, int64_t kBegin, int64_t kEnd) {

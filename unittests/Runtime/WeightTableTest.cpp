@@ -112,6 +112,11 @@ TEST(WeightTable, LayoutsMustLieInsideTheRow) {
   EXPECT_EQ(table.packedBytes(), 0u);
   // Backwards is fine where it stays inside.
   EXPECT_OK(table.get("w", {Panels16, 2, 2, -2, -1, 3}));
+  // Strides of what has one element are never applied.
+  auto one = table.get("w", {Panels16, 1, 1, INT64_MAX, INT64_MIN, 2});
+  ASSERT_OK(one);
+  EXPECT_EQ(reinterpret_cast<const float *>(one->data())[0], 3.0f);
+  EXPECT_EQ(reinterpret_cast<const float *>(one->data())[1], 0.0f);
 }
 
 TEST(WeightTable, MisalignedRowsAreCopied) {
