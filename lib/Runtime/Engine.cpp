@@ -47,8 +47,11 @@ Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
     return Error{ErrorCode::InvalidArgument, "an engine has 1 to " + std::to_string(kMaxThreads) +
                                                  " threads (0: all there are), not " + std::to_string(options.threads)};
   auto wanted = static_cast<unsigned>(options.threads);
-  if (!options.pool)
-    return ThreadPool::create(wanted ? wanted : availableCores());
+  if (!options.pool) {
+    // Who names a number gets it or an error; who names none gets what the system gives, down to serial runs.
+    Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(wanted ? wanted : availableCores());
+    return pool || wanted ? std::move(pool) : ThreadPool::create(1);
+  }
   unsigned there = std::clamp(options.pool->threads(), 1u, kMaxThreads);
   unsigned used = wanted ? std::min(wanted, there) : there;
   if (used == options.pool->threads())

@@ -2,11 +2,14 @@
 #include "rlx/Runtime/ThreadPool.h"
 #include "Fakes.h"
 #include "Pools.h"
+#include "rlx/Runtime/Engine.h"
 
 #include <ctime>
+#include <fstream>
 #include <latch>
 #include <sched.h>
 #include <set>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -167,5 +170,32 @@ TEST(ThreadPool, OutlivesFork) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__) &&                                                 \
+    !(defined(__has_feature) && (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer)))
+/// Address space for what a small program does, not for another thread's stack.
+void leaveNoRoomForThreads() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  limit.rlim_cur = limit.rlim_max = static_cast<rlim_t>(pages) * static_cast<rlim_t>(getpagesize()) + (4 << 20);
+  setrlimit(RLIMIT_AS, &limit);
+}
+
+// Whoever names no number of threads gets an engine also where the system starts none.
+TEST(Engine, issue_NoThreadsLeft) {
+  EXPECT_EXIT(
+      {
+        leaveNoRoomForThreads();
+        bool some = ThreadPool::create(2).operator bool();
+        Result<std::shared_ptr<Engine>> any = Engine::create();
+        EngineOptions two;
+        two.threads = 2;
+        bool asked = Engine::create(two).operator bool();
+        std::_Exit(!some && any && (*any)->threads() == 1 && !asked ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 #endif

@@ -38,7 +38,8 @@ struct EngineOptions {
   /// Specializations an executable holds unless it says otherwise; 1 or more.
   size_t cacheEntries = 64;
   /// Threads of a run and of a compilation, the calling one among them: 1 is
-  /// serial, 0 is all of `pool`, or, without one, availableCores().
+  /// serial, 0 is all of `pool`, or, without one, availableCores() if the system
+  /// gives that many, else 1.
   int threads = 0;
   /// The caller's threads. Null: the engine starts its own.
   std::shared_ptr<ThreadPool> pool;
@@ -52,7 +53,8 @@ struct EngineOptions {
 /// Thread safe.
 class Engine {
 public:
-  /// Errors: an option out of its range; threads that the system does not give.
+  /// Errors: an option out of its range; threads that were asked for and that the
+  /// system does not give.
   static Result<std::shared_ptr<Engine>> create(EngineOptions options = {});
   ~Engine();
 

@@ -30,7 +30,8 @@ public:
 
   /// Runs `task` once, now or later, on a thread of the pool, or drops it. Returns
   /// without waiting for it, and throws nothing. A task ends by itself: it waits for
-  /// no other task, owns what it uses, and does nothing when it comes too late.
+  /// no other task, owns what it uses, and does nothing when it comes too late. Some
+  /// tasks compile: threads have stacks of the usual size, 8 MiB.
   virtual void submit(std::function<void()> task) = 0;
 
   /// A pool of `threads` - 1 threads, asleep while there is nothing to do. The

@@ -623,6 +623,9 @@ Status MatmulBuilder::emit() {
     roomPanels = std::max(roomPanels, static_cast<unsigned>(fewestRows + i) * panels);
   sumRoom = e.stackArray(e.laneType(sumType), roomPanels * kColumns);
   elementRoom = e.stackArray(b.getInt64Ty(), kColumns);
+  // Strided operands fill as many lanes as there are columns; the program computes on all of them.
+  if (llvm::any_of(spec.inputs, [](const auto &access) { return access->inner == InnerMode::Strided; }))
+    e.store(elementRoom, ElementType::I64, Constant::getNullValue(e.lanes(b.getInt64Ty(), kColumns)), kColumns);
   rowBlocks();
   e.finish();
   return Status::ok();
