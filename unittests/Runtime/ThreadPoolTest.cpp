@@ -7,6 +7,7 @@
 #include <ctime>
 #include <fstream>
 #include <latch>
+#include <pthread.h>
 #include <sched.h>
 #include <set>
 #include <sys/resource.h>
@@ -177,6 +178,10 @@ TEST(ThreadPool, OutlivesFork) {
     !(defined(__has_feature) && (__has_feature(thread_sanitizer) || __has_feature(address_sanitizer)))
 /// Address space for what a small program does, not for another thread's stack.
 void leaveNoRoomForThreads() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 << 20); // whatever limit on stacks the test runs under
+  pthread_setattr_default_np(&attributes);
   long pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   rlimit limit{};
