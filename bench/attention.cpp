@@ -31,20 +31,6 @@ struct Shape {
   bool cache = false;
 };
 
-/// Aligned as the runtime's memory is; all of it touched.
-class Room {
-public:
-  explicit Room(int64_t bytes) : data(std::aligned_alloc(64, static_cast<size_t>((bytes + 127) / 64 * 64))) {
-    if (!data)
-      std::abort();
-    std::fill_n(static_cast<char *>(data), bytes, 0);
-  }
-  Room(Room &&other) : data(std::exchange(other.data, nullptr)) {}
-  ~Room() { std::free(data); }
-  float *floats() { return static_cast<float *>(data); }
-  void *data;
-};
-
 /// A kernel with what it works on.
 class Work {
 public:
@@ -132,7 +118,7 @@ Work::Work(const Shape &shape, const std::string &target, CodeMemory &memory) : 
   rooms.emplace_back(shape.keys * 4);
   rooms.emplace_back(attentionScratchBytes(shape.queries, shape.keys, shape.width, shape.width));
   for (Room &room : rooms)
-    pointers.push_back(room.data);
+    pointers.push_back(room.data());
   tiles = shape.heads * ((shape.queries - 1) / spec.row_class + 1);
 }
 

@@ -30,19 +30,6 @@ using namespace rlx::bench;
 
 namespace {
 
-/// Memory that has been touched.
-class Room {
-public:
-  explicit Room(size_t bytes) : memory(static_cast<std::byte *>(allocate(bytes)), std::free) {
-    std::memset(memory.get(), 0, bytes);
-  }
-  std::byte *data() const { return memory.get(); }
-  float *floats() const { return reinterpret_cast<float *>(memory.get()); }
-
-private:
-  std::unique_ptr<std::byte, void (*)(void *)> memory;
-};
-
 /// Equal weights one after the other, used in turn as the layers of a model are: what holds all of them is what a
 /// product's weight comes from.
 class Copies {

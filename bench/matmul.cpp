@@ -21,18 +21,6 @@ using namespace rlx::data;
 
 namespace {
 
-/// Memory that is touched, so that it is not all one page of zeros.
-class Room {
-public:
-  explicit Room(int64_t bytes) : memory(static_cast<char *>(allocate(static_cast<size_t>(bytes))), std::free) {
-    std::memset(memory.get(), 0, static_cast<size_t>(bytes));
-  }
-  char *get() const { return memory.get(); }
-
-private:
-  std::unique_ptr<char, void (*)(void *)> memory;
-};
-
 constexpr size_t kCold = size_t(288) << 20, kL3 = size_t(12) << 20;
 
 /// What all rows share.
@@ -135,9 +123,9 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
   std::vector<int64_t> integers = {row.M, row.N, row.K, row.K, 1};
   int64_t kStride = row.transposed ? 1 : row.N, nStride = row.transposed ? row.K : 1;
   integers.insert(integers.end(), {row.packed ? 0 : kStride, row.packed ? 0 : nStride});
-  std::vector<void *> pointers = {a.get(), b.get()};
+  std::vector<void *> pointers = {a.data(), b.data()};
   auto operand = [&](const Room &room, int64_t m, int64_t n) {
-    pointers.push_back(room.get());
+    pointers.push_back(room.data());
     integers.insert(integers.end(), {m, n});
   };
   if (scaled)
@@ -147,13 +135,13 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
   if (residual)
     operand(rows, row.N, 1);
   operand(c, row.N, 1);
-  pointers.push_back(scratch.get());
+  pointers.push_back(scratch.data());
 
   size_t copy = 0;
   double flops = 2.0 * static_cast<double>(row.M * row.N * row.K), bytes = static_cast<double>(bBytes);
   Race race(1, &kernels.source(total));
   race.add([&] {
-    pointers[1] = b.get() + copy * static_cast<size_t>(bBytes);
+    pointers[1] = b.data() + copy * static_cast<size_t>(bBytes);
     copy = copy + 1 == copies ? 0 : copy + 1;
     (*handles)[0].fn(pointers.data(), integers.data(), 0, panels, nullptr);
   });

@@ -24,19 +24,6 @@ using namespace rlx::bench;
 
 namespace {
 
-/// Aligned as the runtime's memory is.
-class Room {
-public:
-  explicit Room(int64_t bytes) : data(std::aligned_alloc(64, static_cast<size_t>((bytes + 127) / 64 * 64))) {
-    if (!data)
-      std::abort();
-    std::memset(data, 0, static_cast<size_t>(bytes));
-  }
-  Room(Room &&other) : data(std::exchange(other.data, nullptr)) {}
-  ~Room() { std::free(data); }
-  void *data;
-};
-
 /// Small values of whatever type, no two neighbours alike.
 void fill(void *data, ElementType type, int64_t elements) {
   for (int64_t i = 0; i < elements; ++i) {
@@ -102,8 +89,8 @@ struct Work {
     integers.insert(integers.end(), strides.begin(), strides.end());
     rooms.emplace_back(elements * elementBytes(type));
     if (!output)
-      fill(rooms.back().data, type, elements);
-    pointers.push_back(rooms.back().data);
+      fill(rooms.back().data(), type, elements);
+    pointers.push_back(rooms.back().data());
     bytes += (counted < 0 ? elements : counted) * elementBytes(type);
     return *this;
   }
@@ -219,11 +206,11 @@ Work gather(const std::string &name, int64_t table, int64_t n, int64_t width) {
   work.integers.insert(work.integers.end(), {0, 1, 1, 0, table, width});
   work.rooms.emplace_back(table * width * 4);
   work.rooms.emplace_back(n * 8);
-  auto *indices = static_cast<int64_t *>(work.rooms[1].data);
+  auto *indices = reinterpret_cast<int64_t *>(work.rooms[1].data());
   std::mt19937_64 random(1);
   for (int64_t i = 0; i < n; ++i)
     indices[i] = static_cast<int64_t>(random() % static_cast<uint64_t>(table));
-  work.pointers = {work.rooms[0].data, indices};
+  work.pointers = {work.rooms[0].data(), indices};
   work.bytes = n * width * 4 + n * 8;
   work.out(F32, n * width, {width, 1});
   work.spec.results = {0};
@@ -350,7 +337,7 @@ int main(int argc, char **argv) {
     Room other(work.bytes + 128);
     Race race;
     size_t mine = race.add([&] { work.run(); });
-    size_t plain = race.add([&] { copy(static_cast<char *>(other.data), work.bytes); });
+    size_t plain = race.add([&] { copy(reinterpret_cast<char *>(other.data()), work.bytes); });
     race.run(bench.rounds, 0.002);
     double seconds = race.fastest(mine), bytes = static_cast<double>(work.bytes);
     sheet.add({work.name, cell("{:.1f}", seconds * 1e6),

@@ -172,6 +172,10 @@ void *rlx::bench::allocate(size_t bytes) {
   return memory;
 }
 
+Room::Room(size_t bytes) : memory(static_cast<std::byte *>(allocate(bytes)), std::free) {
+  std::memset(memory.get(), 0, bytes);
+}
+
 Memory::Memory(size_t bytes) : impl(std::make_unique<Impl>()) {
   impl->bytes = std::max<size_t>((bytes + kUnit - 1) / kUnit, 1) * kUnit;
   impl->data = static_cast<std::byte *>(allocate(impl->bytes));

@@ -34,6 +34,17 @@ double fmaPeak(int threads = 1);
 /// reading from memory is a third slower here. Not touched.
 void *allocate(size_t bytes);
 
+/// Zeros in memory that has been touched: pages of its own, not one page of zeros over and over.
+class Room {
+public:
+  explicit Room(size_t bytes);
+  std::byte *data() const { return memory.get(); }
+  float *floats() const { return reinterpret_cast<float *>(memory.get()); }
+
+private:
+  std::unique_ptr<std::byte, void (*)(void *)> memory;
+};
+
 /// Memory that is read and copied in several streams at once, to see what its level of the memory system gives.
 class Memory {
 public:

@@ -98,10 +98,10 @@ private:
     if (piece.groups == 1)
       return;
     // Rows of the group, as a product of its own.
-    int64_t rows = call.integers[call.rowsAt], each = rows / piece.groups, longer = rows % piece.groups;
+    int64_t rows = call.integers[0], each = rows / piece.groups, longer = rows % piece.groups;
     int64_t first = piece.group * each + std::min<int64_t>(piece.group, longer);
     own.integers = call.integers;
-    own.integers[call.rowsAt] = each + (piece.group < longer);
+    own.integers[0] = each + (piece.group < longer);
     for (size_t i = 0; i != own.pointers.size(); ++i)
       own.pointers[i] = static_cast<std::byte *>(own.pointers[i]) + first * call.rowBytes[i];
   }

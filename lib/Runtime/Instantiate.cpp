@@ -516,7 +516,6 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
     out.number(static_cast<uint64_t>(call.unitTiles));
     out.number(call.helpers);
     out.number(call.rowGroups);
-    out.number(call.rowsAt);
     out.list(call.rowBytes);
     out.number(call.pointers.size());
     for (const PointerSource &pointer : call.pointers) {

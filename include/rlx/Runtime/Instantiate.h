@@ -38,9 +38,9 @@ struct StepInstance {
   int64_t unitTiles = 0;
   uint32_t helpers = 0; ///< threads worth waking for it, besides the run's own
   /// A product whose rows threads share, in at most so many groups, each with all
-  /// the tiles. 1: none. The rows are integers[rowsAt], and pointer i moves on by
+  /// the tiles. 1: none. The rows are the first integer, and pointer i moves on by
   /// rowBytes[i] from one to the next.
-  uint32_t rowGroups = 1, rowsAt = 0;
+  uint32_t rowGroups = 1;
   std::vector<int64_t> rowBytes;
   std::vector<PointerSource> pointers;
   std::vector<int64_t> integers; ///< as KernelABI.h lays them out
