@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
   };
   Sheet sheet({"heads x length x width", "us", "GF/s", "% of peak", "% of limit", "compile ms", "code bytes"});
   CodeMemory memory;
-  double least = 100;
+  std::optional<double> least; ///< of the rows that the requirement is about
   for (const Shape &shape : shapes) {
     if (!asked(shape) || (bench.quick && shape.queries * shape.keys > 512 * 512))
       continue;
@@ -202,9 +202,10 @@ int main(int argc, char **argv) {
                cell("{:.1f}", share), cell("{:.1f}", limit), cell("{:.1f}", work.compileMs),
                cell(static_cast<int64_t>(work.codeBytes))});
     if (shape.queries == 128)
-      least = std::min(least, share);
+      least = std::min(least.value_or(share), share);
   }
   bench.print("attention, one thread", sheet);
-  bench.require(least >= 60, "12 heads of 128 at 0.60 of the FMA peak or more");
+  if (least)
+    bench.require(*least >= 60, "12 heads of 128 at 0.60 of the FMA peak or more");
   return bench.finish();
 }

@@ -48,9 +48,13 @@ Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
                                                  " threads (0: all there are), not " + std::to_string(options.threads)};
   auto wanted = static_cast<unsigned>(options.threads);
   if (!options.pool) {
-    // Who names a number gets it or an error; who names none gets what the system gives, down to serial runs.
-    Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(wanted ? wanted : availableCores());
-    return pool || wanted ? std::move(pool) : ThreadPool::create(1);
+    if (wanted)
+      return ThreadPool::create(wanted);
+    // Who names no number gets what the system gives, down to serial runs.
+    for (unsigned count = availableCores(); count > 1; --count)
+      if (Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(count))
+        return pool;
+    return ThreadPool::create(1);
   }
   unsigned there = std::clamp(options.pool->threads(), 1u, kMaxThreads);
   unsigned used = wanted ? std::min(wanted, there) : there;

@@ -248,6 +248,9 @@ Status addRandomInputs(const Model &model, const Binding &sizes, const RandomOpt
     if (!what.empty())
       return Error{ErrorCode::OutOfRange, fmt::format("dim '{}': size {} is {}", dim->name, size->second, what)};
   }
+  // All shapes before the first tensor: what cannot be held is said before any of it is made.
+  std::vector<std::pair<const data::TensorSpecT *, std::vector<int64_t>>> wanted;
+  int64_t total = 0;
   for (size_t i = 0; i < model.signature().inputs.size(); ++i) {
     const data::TensorSpecT &input = *model.signature().inputs[i];
     if (data.has(input.name))
@@ -263,18 +266,21 @@ Status addRandomInputs(const Model &model, const Binding &sizes, const RandomOpt
     std::optional<int64_t> count = elementCount(shape);
     int64_t bytes = 0;
     if (!count || __builtin_mul_overflow(*count, static_cast<int64_t>(elementSize(input.type)), &bytes) ||
-        bytes / sysconf(_SC_PAGESIZE) > sysconf(_SC_PHYS_PAGES))
+        __builtin_add_overflow(total, bytes, &total) || total / sysconf(_SC_PAGESIZE) > sysconf(_SC_PHYS_PAGES))
       return Error{ErrorCode::OutOfRange,
-                   fmt::format("random input '{}' of shape {} is larger than this machine's memory", input.name,
-                               shapeString(shape))};
+                   fmt::format("random input '{}' of shape {} is larger than this machine's memory{}", input.name,
+                               shapeString(shape), wanted.empty() ? "" : ", with those before it")};
     if (isIntegerType(input.type) && options.integerLimit - 1 > largestOf(input.type))
       return Error{ErrorCode::OutOfRange, fmt::format("--random-max {} does not fit input '{}' of type {}",
                                                       options.integerLimit, input.name, elementTypeName(input.type))};
-    Result<Tensor> tensor = Tensor::allocate(input.type, std::move(shape));
+    wanted.emplace_back(&input, std::move(shape));
+  }
+  for (auto &[input, shape] : wanted) {
+    Result<Tensor> tensor = Tensor::allocate(input->type, std::move(shape));
     if (!tensor)
       return tensor.takeError();
-    fillRandom(*tensor, Generator{options.seed ^ hashOf(input.name)}, options.integerLimit);
-    if (Status status = data.add(input.name, *std::move(tensor)); !status)
+    fillRandom(*tensor, Generator{options.seed ^ hashOf(input->name)}, options.integerLimit);
+    if (Status status = data.add(input->name, *std::move(tensor)); !status)
       return status;
   }
   return Status::ok();

@@ -97,7 +97,8 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->type_name("N")
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1000000)));
-  app.add_option("--threads", flags.threads, "Threads of a run and of compiling; 0: one per core that there is")
+  app.add_option("--threads", flags.threads,
+                 "Threads of a run and of compiling, 256 at most; 0: one per core this process may use")
       ->type_name("N")
       ->capture_default_str();
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
@@ -627,5 +628,9 @@ int main(int argc, char **argv) {
   declareFlags(app, flags);
   if (std::optional<int> code = parseFlags(app, argc, argv))
     return *code;
-  return guarded(app, [&] { return runModel(app, flags); });
+  int code = guarded(app, [&] { return runModel(app, flags); });
+  // A full disk or a closed pipe shows only now.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout))
+    return fail(app, "the output could not be written");
+  return code;
 }

@@ -341,3 +341,36 @@ TEST(Hostile, IssueMessagesNameTheNode) {
 }
 
 } // namespace
+
+// Protobuf takes five bytes at most for a length; so does the walk around large contents.
+TEST(Hostile, IssueLengthsOfManyBytes) {
+  std::string seed = largeModel();
+  // The graph, field 7 of the model, behind fields of one byte each or with lengths of one byte.
+  size_t at = 0;
+  while (seed[at] != '\x3a')
+    at += (seed[at] & 7) == 0 ? 2 : 2 + static_cast<unsigned char>(seed[at + 1]);
+  size_t end = at + 1;
+  while (seed[end] & '\x80')
+    ++end;
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("rlx-hostile", folder));
+  std::string path = (folder + "/m.onnx").str();
+  for (size_t length : {end - at, size_t(5), size_t(6), size_t(10)}) {
+    std::string bytes = seed;
+    bytes[end] = static_cast<char>(bytes[end] | '\x80');
+    bytes.insert(end + 1, std::string(length - (end - at), '\x80'));
+    bytes[at + length] &= '\x7f';
+    {
+      std::error_code code;
+      llvm::raw_fd_ostream file(path, code);
+      ASSERT_FALSE(code);
+      file << bytes;
+    }
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    Result<ImportedModel> mapped = importOnnx(context, path);
+    EXPECT_EQ(static_cast<bool>(mapped), length <= 5) << length << " bytes";
+    EXPECT_EQ(outcome(mapped, path),
+              outcome(importOnnx(context, std::as_bytes(std::span<const char>(bytes)), ""), path));
+  }
+  llvm::sys::fs::remove_directories(folder);
+}

@@ -38,8 +38,8 @@ struct EngineOptions {
   /// Specializations an executable holds unless it says otherwise; 1 or more.
   size_t cacheEntries = 64;
   /// Threads of a run and of a compilation, the calling one among them: 1 is
-  /// serial, 0 is all of `pool`, or, without one, availableCores() if the system
-  /// gives that many, else 1.
+  /// serial, 0 is all of `pool`, or, without one, availableCores() or as many of them
+  /// as the system starts.
   int threads = 0;
   /// The caller's threads. Null: the engine starts its own.
   std::shared_ptr<ThreadPool> pool;

@@ -34,6 +34,8 @@ using Bytes = std::span<const std::byte>;
 constexpr size_t kOutsideFrom = 1024;
 
 constexpr uint32_t kLengthDelimited = 2;
+/// Bytes of a varint: protobuf takes no more for a tag or a length, and for a value.
+constexpr unsigned kLongestTag = 5, kLongestVarint = 10;
 constexpr uint32_t kModelGraph = 7, kGraphInitializer = 5, kTensorRawData = 9; // field numbers of onnx.proto
 
 struct Field {
@@ -42,9 +44,9 @@ struct Field {
   Bytes payload; // of a length-delimited field
 };
 
-std::optional<uint64_t> takeVarint(Bytes &bytes) {
+std::optional<uint64_t> takeVarint(Bytes &bytes, unsigned longest) {
   uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64 && !bytes.empty(); shift += 7) {
+  for (unsigned shift = 0; shift < 7 * longest && !bytes.empty(); shift += 7) {
     auto byte = std::to_integer<uint64_t>(bytes.front());
     bytes = bytes.subspan(1);
     value |= (byte & 0x7f) << shift;
@@ -57,14 +59,14 @@ std::optional<uint64_t> takeVarint(Bytes &bytes) {
 /// The field at the front; nothing where there is none that is well formed, or one of a kind that ONNX does not have.
 std::optional<Field> takeField(Bytes &bytes) {
   Bytes rest = bytes;
-  std::optional<uint64_t> tag = takeVarint(rest);
+  std::optional<uint64_t> tag = takeVarint(rest, kLongestTag);
   if (!tag || *tag > UINT32_MAX || *tag >> 3 == 0)
     return std::nullopt;
   Field field{static_cast<uint32_t>(*tag >> 3), static_cast<uint32_t>(*tag & 7), {}, {}};
   std::optional<uint64_t> length;
   switch (field.wireType) {
   case 0:
-    if (!takeVarint(rest))
+    if (!takeVarint(rest, kLongestVarint))
       return std::nullopt;
     length = 0;
     break;
@@ -72,7 +74,7 @@ std::optional<Field> takeField(Bytes &bytes) {
     length = 8;
     break;
   case kLengthDelimited:
-    length = takeVarint(rest);
+    length = takeVarint(rest, kLongestTag);
     break;
   case 5:
     length = 4;
