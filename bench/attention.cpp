@@ -8,9 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "common/Bench.h"
-
-#include "rlx/Codegen/KernelCompiler.h"
-#include "rlx/Runtime/CodeMemory.h"
+#include "common/Kernel.h"
 
 #include <algorithm>
 #include <bit>
@@ -36,7 +34,7 @@ class Work {
 public:
   Work(const Shape &shape, const std::string &target, CodeMemory &memory);
 
-  void run() { function(pointers.data(), integers.data(), 0, tiles, nullptr); }
+  void run() { kernel.handle.fn(pointers.data(), integers.data(), 0, tiles, nullptr); }
   /// The largest error of a few rows against double.
   double error();
   double flops() const { return 4.0 * static_cast<double>(shape.heads * shape.queries * shape.keys * shape.width); }
@@ -45,8 +43,7 @@ public:
 
   const Shape shape;
   std::string problem; ///< why it cannot run
-  double compileMs = 0;
-  size_t codeBytes = 0;
+  Kernel kernel;
 
 private:
   int64_t pitch() const { return shape.heads * shape.width; }
@@ -60,7 +57,6 @@ private:
   std::vector<void *> pointers;
   std::vector<int64_t> integers;
   int64_t tiles = 0;
-  KernelFn function = nullptr;
 };
 
 std::unique_ptr<AccessSpecT> access(ElementType type) {
@@ -86,22 +82,12 @@ Work::Work(const Shape &shape, const std::string &target, CodeMemory &memory) : 
   spec.results = {4};
   spec.target = target;
   spec.revision = kEmitterRevision;
-  KernelPhaseTimes times;
-  auto image = compileKernel(spec, {.times = &times});
-  if (!image) {
-    problem = image.error().message;
+  Result<Kernel> made = makeKernel(spec, memory);
+  if (!made) {
+    problem = made.error().message;
     return;
   }
-  for (auto &[phase, ms] : times)
-    compileMs += ms;
-  codeBytes = image->code.size();
-  const KernelImageT *batch[] = {&*image};
-  auto handles = memory.load(batch);
-  if (!handles) {
-    problem = handles.error().message;
-    return;
-  }
-  function = (*handles)[0].fn;
+  kernel = *std::move(made);
 
   integers = {1, shape.heads, shape.queries, shape.keys, shape.width, shape.width};
   std::mt19937 random(1);
@@ -199,8 +185,8 @@ int main(int argc, char **argv) {
     double seconds = race.seconds(own), fromMemory = work.bytes() / (bench.readBandwidth(size_t(work.bytes())) * 1e9);
     double limit = std::max(share, 100 * fromMemory / seconds);
     sheet.add({shape.name, cell("{:.1f}", seconds * 1e6), cell("{:.1f}", work.flops() / seconds * 1e-9),
-               cell("{:.1f}", share), cell("{:.1f}", limit), cell("{:.1f}", work.compileMs),
-               cell(static_cast<int64_t>(work.codeBytes))});
+               cell("{:.1f}", share), cell("{:.1f}", limit), cell("{:.1f}", work.kernel.compileMs),
+               cell(static_cast<int64_t>(work.kernel.codeBytes))});
     if (shape.queries == 128)
       least = std::min(least.value_or(share), share);
   }

@@ -38,26 +38,11 @@ GEOMETRIC_MEAN, WORST_ROW, SCALING = 0.90, 1.05, 0.85
 
 def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, list[catalog.Case]]":
     parser = report.parser("compare", __doc__, FOOTER)
-    parser.add_argument(
-        "--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}"
-    )
-    parser.add_argument(
-        "--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)"
-    )
-    parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
-    parser.add_argument("--rounds", type=int, metavar="N", help="default: 12")
+    catalog.add_flags(parser)
     parser.add_argument("--iree", action="store_true", help="IREE as a further peer (bench/setup --more)")
     parser.add_argument("--jax", action="store_true", help="JAX as a further peer (bench/setup --more)")
     parser.add_argument("--picture", type=pathlib.Path, metavar="FILE.png", help="draw the ratios")
-    flags = parser.parse_args(arguments)
-    if flags.rounds is None:
-        flags.rounds = 2 if flags.quick else 12
-    if flags.rounds < 1:
-        parser.error("--rounds: at least 1")
-    try:
-        return flags, catalog.choose(flags.models, flags.sizes, flags.quick)
-    except ValueError as error:
-        parser.error(str(error))
+    return catalog.parse(parser, arguments, rounds=12)
 
 
 class Contest:
@@ -301,9 +286,8 @@ def main(arguments: "list[str] | None" = None) -> int:
     out = report.Report("compare", flags)
     more = [workers.IREE] * flags.iree + [workers.JAX] * flags.jax
     engines = [workers.RLX, *workers.PEERS, *more, workers.OPENVINO_DEFAULT]
-    machine = Machine(flags.build)
     rows: "list[dict]" = []
-    try:
+    with Machine(flags.build) as machine:
         out.machine(machine)
         out.document |= {"rounds": flags.rounds, "versions": {}, "rows": rows}
         with tempfile.TemporaryDirectory() as folder:
@@ -324,8 +308,6 @@ def main(arguments: "list[str] | None" = None) -> int:
                         rows += rows_of(case, differences, timing, cost, flags.threads)
                 finally:
                     contest.close()
-    finally:
-        machine.close()
     versions = out.document["versions"]
     out.say(
         f"{flags.rounds} rounds; onnxruntime {versions['onnxruntime']}, "

@@ -22,24 +22,9 @@ Example: bench/compile --models minilm --sizes 1x16 --kernels 40"""
 
 def parse(arguments: "list[str] | None" = None) -> "tuple[argparse.Namespace, list[catalog.Case]]":
     parser = report.parser("compile", __doc__, FOOTER)
-    parser.add_argument(
-        "--models", type=report.words, default=list(catalog.CASES), metavar="A,B", help=f"of {', '.join(catalog.CASES)}"
-    )
-    parser.add_argument(
-        "--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)"
-    )
-    parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
+    catalog.add_flags(parser)
     parser.add_argument("--kernels", type=int, default=12, metavar="N", help="show the N slowest kernels (default: 12)")
-    parser.add_argument("--rounds", type=int, metavar="N", help="default: 7")
-    flags = parser.parse_args(arguments)
-    if flags.rounds is None:
-        flags.rounds = 2 if flags.quick else 7
-    if flags.rounds < 1:
-        parser.error("--rounds: at least 1")
-    try:
-        return flags, catalog.choose(flags.models, flags.sizes, quick=True)
-    except ValueError as error:
-        parser.error(str(error))
+    return catalog.parse(parser, arguments, rounds=7, few=True)
 
 
 def middle_of(dicts: "list[dict[str, float]]") -> "dict[str, float]":
@@ -122,11 +107,8 @@ def show(out: report.Report, result: dict, shown: int) -> None:
 def main(arguments: "list[str] | None" = None) -> int:
     flags, cases = parse(arguments)
     out = report.Report("compile", flags)
-    machine = Machine(flags.build)
-    try:
+    with Machine(flags.build) as machine:
         out.machine(machine)
-    finally:
-        machine.close()
     results = out.document["models"] = []
     for case in cases:
         out.progress(case.name)

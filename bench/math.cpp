@@ -10,9 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "common/Bench.h"
-
-#include "rlx/Codegen/KernelCompiler.h"
-#include "rlx/Runtime/CodeMemory.h"
+#include "common/Kernel.h"
 
 #include <algorithm>
 #include <bit>
@@ -57,39 +55,27 @@ public:
     spec.results = {static_cast<uint16_t>(operands)};
     spec.target = target;
     spec.revision = kEmitterRevision;
-    KernelPhaseTimes times;
-    auto image = compileKernel(spec, {.times = &times});
-    if (!image) {
-      problem = image.error().message;
+    Result<Kernel> made = makeKernel(spec, memory);
+    if (!made) {
+      problem = made.error().message;
       return;
     }
-    codeBytes = image->code.size();
-    for (auto &[phase, ms] : times)
-      compileMs += ms;
-    const KernelImageT *batch[] = {&*image};
-    auto handles = memory.load(batch);
-    if (!handles) {
-      problem = handles.error().message;
-      return;
-    }
-    handle = (*handles)[0];
+    kernel = *std::move(made);
   }
 
   /// y = f(x, x2), n elements.
   void run(const void *x, const void *x2, void *y, size_t n) const {
     const void *pointers[3] = {x, operands == 2 ? x2 : y, y};
     int64_t integers[4] = {static_cast<int64_t>(n), 1, 1, 1};
-    handle.fn(const_cast<void *const *>(pointers), integers, 0, static_cast<int64_t>((n - 1) / kLoopsBlock + 1),
-              nullptr);
+    kernel.handle.fn(const_cast<void *const *>(pointers), integers, 0, static_cast<int64_t>((n - 1) / kLoopsBlock + 1),
+                     nullptr);
   }
 
   std::string problem; ///< why it cannot run
-  double compileMs = 0;
-  size_t codeBytes = 0;
+  Kernel kernel;
 
 private:
   int operands;
-  KernelHandle handle;
 };
 
 long double exact(Opcode op, long double x, long double y) {
@@ -313,8 +299,8 @@ int main(int argc, char **argv) {
     std::vector<Cell> row = {nameOf(chosen[k]), cell("{:.2f}", nanoseconds(2 * k)),
                              // Multiply-adds that the time would have been enough for.
                              cell("{:.1f}", race.fastest(2 * k) / kElements * race.peak() * 1e9 / 2),
-                             cell("{:.2f}", nanoseconds(2 * k + 1)), cell("{:.1f}", narrow[k]->compileMs),
-                             cell(static_cast<int64_t>(narrow[k]->codeBytes))};
+                             cell("{:.2f}", nanoseconds(2 * k + 1)), cell("{:.1f}", narrow[k]->kernel.compileMs),
+                             cell(static_cast<int64_t>(narrow[k]->kernel.codeBytes))};
     if (speedOnly) {
       row.insert(row.end(), {noCell(), noCell(), noCell()});
     } else {

@@ -8,9 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 #include "common/Bench.h"
-#include "rlx/Codegen/KernelCompiler.h"
+#include "common/Kernel.h"
 #include "rlx/Data/ElementType.h"
-#include "rlx/Runtime/CodeMemory.h"
 
 #include <cstring>
 #include <map>
@@ -101,17 +100,12 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
   spec.results = {value};
   spec.target = kernels.target;
   spec.revision = kEmitterRevision;
-  KernelPhaseTimes times;
   std::string assembly;
-  auto image = compileKernel(spec, {.times = &times, .assembly = kernels.assembly ? &assembly : nullptr});
-  if (!image)
-    return image.error().message;
+  Result<Kernel> kernel = makeKernel(spec, kernels.memory, kernels.assembly ? &assembly : nullptr);
+  if (!kernel)
+    return kernel.error().message;
   if (kernels.assembly)
     fmt::print("{}\n{}\n", row.name(), assembly);
-  const KernelImageT *batch[] = {&*image};
-  auto handles = kernels.memory.load(batch);
-  if (!handles)
-    return handles.error().message;
 
   int64_t panels = (row.N + kPanel - 1) / kPanel;
   int64_t bBytes = (row.packed ? panels * kPanel : row.N) * row.K * elementBytes(row.weight);
@@ -143,19 +137,14 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
   race.add([&] {
     pointers[1] = b.data() + copy * static_cast<size_t>(bBytes);
     copy = copy + 1 == copies ? 0 : copy + 1;
-    (*handles)[0].fn(pointers.data(), integers.data(), 0, panels, nullptr);
+    kernel->handle.fn(pointers.data(), integers.data(), 0, panels, nullptr);
   });
   race.run(bench.rounds);
-  double compile = 0, codegen = 0;
-  for (auto &[phase, ms] : times) {
-    compile += ms;
-    codegen += phase == "codegen" ? ms : 0;
-  }
   double seconds = race.seconds(0);
   sheet.add({row.name(), cell("{:.1f}", seconds * 1e6), cell("{:.1f}", flops / seconds * 1e-9),
              cell("{:.1f}", bytes / seconds * 1e-9), cell("{:.0f}", 100 * race.shareOfPeak(0, flops)),
-             cell("{:.0f}", 100 * race.shareOfLimit(0, flops, bytes)), cell("{:.1f}", compile), cell("{:.1f}", codegen),
-             cell(static_cast<int64_t>(image->code.size()))});
+             cell("{:.0f}", 100 * race.shareOfLimit(0, flops, bytes)), cell("{:.1f}", kernel->compileMs),
+             cell("{:.1f}", kernel->codegenMs), cell(static_cast<int64_t>(kernel->codeBytes))});
   return "";
 }
 

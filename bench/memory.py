@@ -64,11 +64,8 @@ def measure(engine: workers.Engine, model: str, build: pathlib.Path, scratch: pa
 def main(arguments: "list[str] | None" = None) -> int:
     flags = parse(arguments)
     out = report.Report("memory", flags)
-    machine = Machine(flags.build)
-    try:
+    with Machine(flags.build) as machine:
         out.machine(machine)
-    finally:
-        machine.close()
     engines = [workers.RLX, *workers.PEERS]
     with tempfile.TemporaryDirectory() as folder:
         for model in flags.models:

@@ -261,11 +261,8 @@ def stream(out: report.Report, build: pathlib.Path, inputs: Inputs) -> None:
 def main(arguments: "list[str] | None" = None) -> int:
     flags = parse(arguments)
     out = report.Report("new-binding", flags)
-    machine = Machine(flags.build)
-    try:
+    with Machine(flags.build) as machine:
         out.machine(machine)
-    finally:
-        machine.close()
     with tempfile.TemporaryDirectory() as folder:
         inputs = Inputs(pathlib.Path(folder))
         for part, body in zip(PARTS, (holds, compiling, start, stream)):

@@ -7,10 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 #include "common/Bench.h"
+#include "common/Kernel.h"
 
-#include "rlx/Codegen/KernelCompiler.h"
 #include "rlx/Data/ElementType.h"
-#include "rlx/Runtime/CodeMemory.h"
 
 #include <bit>
 #include <cstdlib>
@@ -110,7 +109,7 @@ struct Work {
     return *this;
   }
 
-  void run() { handle.fn(pointers.data(), integers.data(), 0, tiles, nullptr); }
+  void run() { kernel.handle.fn(pointers.data(), integers.data(), 0, tiles, nullptr); }
 
   std::string name;
   KernelSpecT spec;
@@ -118,9 +117,7 @@ struct Work {
   std::vector<void *> pointers;
   std::vector<Room> rooms;
   int64_t bytes = 0, elements = 0, tiles = 1;
-  KernelHandle handle;
-  double compileMs = 0;
-  size_t codeBytes = 0;
+  Kernel kernel;
 };
 
 constexpr ElementType F32 = ElementType::F32;
@@ -314,18 +311,10 @@ int main(int argc, char **argv) {
       continue;
     work.spec.target = target;
     work.spec.revision = kEmitterRevision;
-    KernelPhaseTimes times;
-    auto image = compileKernel(work.spec, {.times = &times});
-    if (!image)
-      return bench.fail(work.name + ": " + image.error().message);
-    for (auto &[phase, ms] : times)
-      work.compileMs += ms;
-    work.codeBytes = image->code.size();
-    const KernelImageT *batch[] = {&*image};
-    auto handles = memory.load(batch);
-    if (!handles)
-      return bench.fail(work.name + ": " + handles.error().message);
-    work.handle = (*handles)[0];
+    Result<Kernel> kernel = makeKernel(work.spec, memory);
+    if (!kernel)
+      return bench.fail(work.name + ": " + kernel.error().message);
+    work.kernel = *std::move(kernel);
     works.push_back(std::move(work));
   }
   if (works.empty())
@@ -343,8 +332,8 @@ int main(int argc, char **argv) {
     sheet.add({work.name, cell("{:.1f}", seconds * 1e6),
                cell("{:.3f}", seconds * 1e9 / static_cast<double>(work.elements)),
                cell("{:.1f}", bytes / seconds * 1e-9), cell("{:.1f}", bytes / race.fastest(plain) * 1e-9),
-               cell("{:.0f}", 100 * race.fastest(plain) / seconds), cell("{:.1f}", work.compileMs),
-               cell(static_cast<int64_t>(work.codeBytes))});
+               cell("{:.0f}", 100 * race.fastest(plain) / seconds), cell("{:.1f}", work.kernel.compileMs),
+               cell(static_cast<int64_t>(work.kernel.codeBytes))});
   }
   bench.print("rows", sheet);
   return bench.finish();

@@ -1,5 +1,6 @@
 """The models that are timed, their sizes and inputs, and what an answer costs at least."""
 
+import argparse
 import collections
 import dataclasses
 import math
@@ -12,6 +13,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "utils"))
 import harness  # noqa: E402
 import models  # noqa: E402
+import report  # noqa: E402
 
 # Answers within this of onnxruntime's are the same answer, as in the tests.
 TOLERANCE = 1e-4
@@ -51,6 +53,33 @@ LABELS = {"minilm": r"[1-9]\d*x[1-9]\d*", "maskseq": "1x64", "rxnmap": r"[1-9]\d
 # What bench/compare is asked for.
 CASES = {"minilm": ("1x16", "1x128", "8x32", "3x17"), "maskseq": ("1x64",), "rxnmap": ("7", "64")}
 QUICK = {"minilm": ("3x17",), "maskseq": ("1x64",), "rxnmap": ("7",)}
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """--models and --sizes, by which cases are chosen, and --threads."""
+    parser.add_argument(
+        "--models", type=report.words, default=list(CASES), metavar="A,B", help=f"of {', '.join(CASES)}"
+    )
+    parser.add_argument(
+        "--sizes", type=report.words, default=[], metavar="A,B", help="8x32 (batch, length), 7 (length)"
+    )
+    parser.add_argument("--threads", type=report.numbers, default=[1, 2], metavar="N,N", help="default: 1,2")
+
+
+def parse(
+    parser: argparse.ArgumentParser, arguments: "list[str] | None", rounds: int, few: bool = False
+) -> "tuple[argparse.Namespace, list[Case]]":
+    """What the flags of add_flags ask for. `rounds`: the default. `few`: fewer cases, as with --quick."""
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"default: {rounds}")
+    flags = parser.parse_args(arguments)
+    if flags.rounds is None:
+        flags.rounds = 2 if flags.quick else rounds
+    if flags.rounds < 1:
+        parser.error("--rounds: at least 1")
+    try:
+        return flags, choose(flags.models, flags.sizes, few or flags.quick)
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def choose(names: "list[str]", labels: "list[str]", quick: bool) -> "list[Case]":

@@ -141,6 +141,12 @@ class Machine(Process):
     def __init__(self, build: pathlib.Path):
         super().__init__([str(build / "bin" / "rlx-bench-machine"), "--serve"], "rlx-bench-machine")
 
+    def __enter__(self) -> "Machine":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
     def cpu(self) -> str:
         return self.line("name")
 
