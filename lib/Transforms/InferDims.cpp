@@ -18,8 +18,6 @@ namespace rlx::transforms {
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 /// The work on one graph.
 class Inference {
 public:

@@ -20,8 +20,6 @@ using mlir::Value;
 namespace rlx::transforms {
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 /// convert(weight) * scale, the scale being null where there is none.
 struct Dequantized {
   Value weight, scale;

@@ -22,8 +22,6 @@ using mlir::Value;
 namespace rlx::transforms {
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 /// One number for all elements, of whatever rank.
 bool isScalar(Value value) { return (splatFloat(value) || splatInt(value)) && typeOf(value).getNumElements() == 1; }
 

@@ -22,8 +22,6 @@ using mlir::Value;
 namespace rlx::transforms {
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 const DimExpr kOne(1);
 
 /// The axis of the result that axis `axis` of a reshape's input becomes, where the

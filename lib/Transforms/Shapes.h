@@ -16,6 +16,9 @@ namespace rlx::transforms {
 
 using Dims = llvm::SmallVector<DimExpr>;
 
+/// The type of a value of the dialect: all are ranked tensors.
+inline mlir::RankedTensorType typeOf(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+
 /// The dims of a type as expressions; nothing when one is unknown.
 std::optional<Dims> dimsOf(mlir::RankedTensorType type);
 

@@ -22,8 +22,6 @@ using mlir::Value;
 namespace rlx::transforms {
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 /// [d0, d1, ..., m, n] shown as [d0 * d1 * ..., m, n].
 struct Merge {
   ir::ReshapeOp op;

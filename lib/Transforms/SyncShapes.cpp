@@ -17,8 +17,6 @@ namespace rlx::transforms {
 
 namespace {
 
-RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
-
 std::string showSizes(llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<DimExpr> dims;
   for (int64_t size : shape)
