@@ -20,6 +20,9 @@ enum class ErrorCode : int {
   RunFailed = 6,       ///< Only the data was wrong: index out of range, division by zero.
   Io = 7,              ///< A file could not be read or written.
   Internal = 8,        ///< A bug of ours that was caught.
+  NotReady = 9,        ///< What the run needs is still being compiled, and the caller would not wait (longer).
+  Cancelled = 10,      ///< The caller gave up on it.
+  CompilerFailed = 11, ///< The compiler died, took too long or too much memory; asking again may help.
 };
 
 /// An error: a code and one line that names the thing and the way out.
