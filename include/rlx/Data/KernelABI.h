@@ -43,10 +43,16 @@ struct ErrorWord {
 ///   Direct:   stride[n]
 ///   Iota:     offset, stride[n]
 ///   Indexed:  stride[n], then per index operand: stride[n], extent, axis_stride
+///   panels:   the same, then column, panel stride, column stride[n], and per
+///             index operand: column axis stride
 /// and of pointers:
 ///   Direct: base    Iota: null    Indexed: base, then one per index operand
 /// An index i is valid when -extent <= i < extent; a negative one counts from
 /// the end. In bad lanes nothing is read or written through it.
+/// An Indexed input with panels reads a weight in Panels16. Strides and axis
+/// strides lead to the line of 16 that its row k has in panel 0. The column n is
+/// `column` and what the loops and indices add to it, never negative; its element
+/// lies (n / 16) * panel stride + n mod 16 further.
 ///
 /// Loops
 ///   integers: extent[E]; operand blocks over E loops: inputs, then outputs
