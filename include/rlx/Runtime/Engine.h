@@ -7,10 +7,12 @@
 #include "rlx/Runtime/ThreadPool.h"
 #include "rlx/Support/Result.h"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,9 +36,53 @@ public:
   virtual Result<std::vector<LoadedKernel>> load(std::span<const data::KernelImageT> images) = 0;
 };
 
+/// Where an engine's larger memory comes from: arenas of runs, outputs that runs
+/// return, packed weights. Thread safe; throws nothing.
+class Allocator {
+public:
+  virtual ~Allocator();
+  /// `bytes`, 1 or more, aligned to `alignment`, a power of two. Null where there
+  /// is no memory.
+  virtual void *allocate(size_t bytes, size_t alignment) = 0;
+  /// What allocate() gave, with the same size.
+  virtual void deallocate(void *pointer, size_t bytes) = 0;
+};
+
+/// Where compiling happens.
+enum class CompilerPlace {
+  InProcess, ///< librlx-compiler is loaded at the first miss that needs it
+  Worker     ///< in a process of its own, started at the first miss that needs it, and again when it has died
+};
+
+/// Of CompilerPlace::Worker.
+struct WorkerOptions {
+  /// The worker's program. Empty: rlx-compile-worker where this build keeps it.
+  std::string program;
+  /// A request that takes longer is an error (CompilerFailed), and its worker is
+  /// ended. 0: no limit.
+  std::chrono::milliseconds timeout{120000};
+  /// Address space that the worker may take besides what it maps of the model.
+  /// 0: no limit.
+  size_t memoryBytes = 0;
+};
+
 struct EngineOptions {
   /// Specializations an executable holds unless it says otherwise; 1 or more.
   size_t cacheEntries = 64;
+  /// Bytes of specializations, templates and code an executable holds unless it says
+  /// otherwise; 0: no bound. The specialization made last is held in any case.
+  size_t cacheBytes = size_t(256) << 20;
+  /// Threads that make specializations in the background: prepare() and runs that
+  /// do not wait. Started when first needed; 1 to 64.
+  unsigned backgroundThreads = 1;
+  /// Memory of runs that is kept for later ones: at most so many bytes, and none
+  /// that has not been used for so long.
+  size_t idleBytes = size_t(1) << 30;
+  std::chrono::milliseconds idleTime{10000};
+  CompilerPlace compiler = CompilerPlace::InProcess;
+  WorkerOptions worker;
+  /// Null: the system's.
+  std::shared_ptr<Allocator> allocator;
   /// Threads of a run and of a compilation, the calling one among them: 1 is
   /// serial, 0 is all of `pool`, or, without one, availableCores() or as many of them
   /// as the system starts.
@@ -65,6 +111,9 @@ public:
 
   /// Threads that share the work of a run, the calling one among them.
   unsigned threads() const { return threadPool->threads(); }
+  /// Gives back memory that no run uses. The engine does it by itself for what was
+  /// idle for EngineOptions::idleTime whenever a run ends.
+  void trim();
 
   /// For the runtime's own parts.
   ThreadPool &pool() { return *threadPool; }

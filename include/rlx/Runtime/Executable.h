@@ -7,10 +7,14 @@
 #include "rlx/Runtime/Statistics.h"
 #include "rlx/Runtime/Tensor.h"
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,22 +27,101 @@ struct RngOptions {
   uint32_t step = 0;
 };
 
+/// Sizes that are run at the next larger one: inputs are padded with zeros, outputs
+/// cut back. Bucket [first, end) runs at end - 1; what lies in none runs as it is.
+struct Bucket {
+  int64_t first = 0, end = 0;
+};
+/// [0, low], then up to each power of two in (low, high]: powerOfTwoBuckets(8, 64)
+/// runs 3 at 8, 9 at 16 and 33 at 64. Errors: low or high no power of two, low > high.
+Result<std::vector<Bucket>> powerOfTwoBuckets(int64_t low, int64_t high);
+
+/// What the caller knows of a dim beyond the model's own declaration.
+struct DimHint {
+  std::string dim;
+  /// Sizes outside are errors, as if the model had declared it so.
+  int64_t min = 0, max = std::numeric_limits<int64_t>::max(), multiple = 1;
+  /// Sizes to be expected; see ExecutableOptions::prepareLikely.
+  std::vector<int64_t> likely;
+  /// In any order; not overlapping, none empty.
+  std::vector<Bucket> buckets;
+};
+
 struct ExecutableOptions {
   RngOptions rng;
   /// Specializations held, least recently used goes first. 0: the engine's.
   size_t cacheEntries = 0;
+  /// Bytes held. Nothing: the engine's; 0: no bound.
+  std::optional<size_t> cacheBytes;
+  std::vector<DimHint> hints;
+  /// Makes the specializations of all combinations of likely sizes (the model's and
+  /// the hints') in the background as soon as the executable is made; where a dim has
+  /// none, or there are more than cacheEntries combinations, it is an error.
+  bool prepareLikely = false;
+};
+
+/// What a run does when its specialization is not there yet.
+enum class OnMiss {
+  Wait,    ///< makes it, or waits for who makes it
+  FailFast ///< has it made in the background, and is the error NotReady
 };
 
 /// Per-run choices.
 struct RunOptions {
   /// Sizes the caller knows; the rest is solved from the inputs.
   Binding binding;
+  OnMiss onMiss = OnMiss::Wait;
+  /// With Wait: no longer than this; then the error is NotReady, and the making goes
+  /// on in the background. Nothing: as long as it takes.
+  std::optional<std::chrono::nanoseconds> timeout;
   /// Instead of the executable's step counter.
   std::optional<uint32_t> step;
   /// Filled in when not null.
   RunReport *report = nullptr;
   /// Filled in when not null, with the steps that ran, in order.
   std::vector<StepTime> *profile = nullptr;
+};
+
+/// Specializations being made in the background.
+class Preparation {
+public:
+  struct Progress {
+    size_t done = 0, failed = 0, total = 0; ///< `failed` are among `done`
+  };
+  virtual ~Preparation(); ///< does not cancel
+  virtual Progress progress() const = 0;
+  /// What has not begun is dropped (Cancelled); what has goes on to its end.
+  virtual void cancel() = 0;
+  /// Until all are made, failed or dropped, or the time is over (NotReady). The
+  /// error of the first binding, in order, that has one.
+  virtual Status wait(std::optional<std::chrono::nanoseconds> timeout = {}) = 0;
+};
+
+/// An output in a run context's own memory.
+struct RawOutput {
+  data::ElementType type = data::ElementType::F32;
+  std::span<const int64_t> shape;
+  const void *data = nullptr; ///< 64-byte aligned, never null
+  size_t bytes = 0;
+};
+
+/// Memory of runs that the caller holds on to, so that outputs can be read where
+/// they lie. One run at a time; a second one at the same time is an error
+/// (InvalidArgument). Keeps its executable alive.
+class RunContext {
+public:
+  ~RunContext();
+  /// All outputs, or those of `outputs` in that order. Valid until the next run of
+  /// this context, or its end.
+  Result<std::span<const RawOutput>> run(std::span<const NamedTensor> inputs, const RunOptions &options = {});
+  Result<std::span<const RawOutput>> runReadOutputs(std::span<const NamedTensor> inputs,
+                                                    std::span<const size_t> outputs, const RunOptions &options = {});
+
+private:
+  friend class Executable;
+  struct State;
+  explicit RunContext(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
 };
 
 /// A model made callable: finds the sizes of its named dims from the inputs of
@@ -76,9 +159,21 @@ public:
   Status runInto(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
                  const RunOptions &options = {});
 
+  /// For runs whose outputs are read in place.
+  std::unique_ptr<RunContext> createContext();
+
   /// Makes the specialization of a binding ahead of its first run. Every dim
   /// must be given.
   Status prepare(const Binding &binding);
+  /// The same for several, in order; ends at the first that fails.
+  Status prepare(std::span<const Binding> bindings);
+  /// On the engine's background threads. `progress`, when given, is called after
+  /// each binding, from those threads, never two at once. Error: a binding that no
+  /// run could have.
+  Result<std::shared_ptr<Preparation>> prepareInBackground(std::span<const Binding> bindings,
+                                                           std::function<void(Preparation::Progress)> progress = {});
+  /// Of ExecutableOptions::prepareLikely; null without.
+  std::shared_ptr<Preparation> likely() const;
   /// The binding that a run with these inputs would have.
   Result<Binding> solve(std::span<const NamedTensor> inputs, const Binding &given = {}) const;
 
