@@ -50,11 +50,14 @@ std::string milliseconds(double ms) {
 }
 } // namespace
 
+Preparation::~Preparation() = default;
+
 SpecializationCache::SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model,
-                                         size_t capacity)
+                                         size_t capacity, size_t)
     : engine(std::move(engine)), model(std::move(model)), capacity(capacity), tree(this->model->solver().dims()) {}
 
-Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const int64_t> sizes) {
+Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const int64_t> sizes, OnMiss,
+                                                                std::optional<std::chrono::nanoseconds>) {
   Sizes key(sizes.begin(), sizes.end());
   {
     std::unique_lock lock(mutex);
@@ -102,6 +105,12 @@ Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const i
   if (!made)
     return made.takeError();
   return Acquired{*made, making.origin};
+}
+
+Result<std::shared_ptr<Preparation>>
+SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>>,
+                                         std::function<void(Preparation::Progress)>) {
+  return Error{ErrorCode::Unsupported, "preparing in the background"};
 }
 
 void SpecializationCache::publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making) {

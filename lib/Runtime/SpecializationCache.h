@@ -3,6 +3,7 @@
 #define RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
 
 #include "Execute.h"
+#include "rlx/Runtime/Executable.h"
 #include "rlx/Runtime/Model.h"
 #include "rlx/Runtime/TemplateTree.h"
 
@@ -21,9 +22,12 @@ namespace rlx {
 /// The first thread to miss on a binding makes it, on its own; others that want
 /// it wait for that one and for nothing else. Requests for templates take turns:
 /// the second one usually finds that the first one's template holds for it too.
-class SpecializationCache {
+class SpecializationCache : public std::enable_shared_from_this<SpecializationCache> {
 public:
-  SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model, size_t capacity);
+  /// Holds at most `entries` specializations, and `bytes` of them (0: no bound).
+  /// Made by make_shared().
+  SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model, size_t entries,
+                      size_t bytes = 0);
 
   struct Acquired {
     std::shared_ptr<const ReadySpecialization> ready;
@@ -31,8 +35,12 @@ public:
     bool waited = false; ///< for another thread that was making it
   };
   /// `sizes`: one per dim of the signature, checked. A failure is reported to all
-  /// who waited for it.
-  Result<Acquired> get(std::span<const int64_t> sizes);
+  /// who waited for it. `onMiss` and `timeout` as in RunOptions.
+  Result<Acquired> get(std::span<const int64_t> sizes, OnMiss onMiss = OnMiss::Wait,
+                       std::optional<std::chrono::nanoseconds> timeout = {});
+  /// Makes them on the engine's background threads; as Executable's.
+  Result<std::shared_ptr<Preparation>> prepareInBackground(std::vector<std::vector<int64_t>> sizes,
+                                                           std::function<void(Preparation::Progress)> progress);
 
   Statistics stats() const;
   std::vector<BindingInfo> bindings() const;
