@@ -122,7 +122,7 @@ FailureOr<SmallVector<DenseElementsAttr>> HostFolder::fold(Operation *op, ArrayR
     view.shape = value.getType().getShape();
     view.data = bytes[i].data();
     view.bytes = bytes[i].size();
-    inputs.push_back({graph->getInputName(i), view});
+    inputs.push_back({(*model)->signature().inputs[i]->name, view});
   }
   Result<std::vector<Tensor>> outputs = (*executable)->run(inputs);
   if (!outputs)

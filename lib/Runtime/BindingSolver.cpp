@@ -264,7 +264,7 @@ struct BindingSolver::Program {
       sizes[it->second] = size;
     }
     uint64_t seen = 0;
-    auto slotOf = [&](size_t position, const std::string &name, const std::vector<Slot> &slots,
+    auto slotOf = [&](size_t position, std::string_view name, const std::vector<Slot> &slots,
                       const DimIndex &index) -> const Slot * {
       uint32_t number = static_cast<uint32_t>(position);
       if (position >= slots.size() || slots[position].name != name) {
@@ -630,17 +630,17 @@ Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std:
   }
 
   // Who is who.
-  auto match = [](const std::string &name, const std::vector<Slot> &slots, const DimIndex &index,
-                  std::vector<bool> &seen, const char *what) -> Result<const Slot *> {
+  auto match = [](std::string_view name, const std::vector<Slot> &slots, const DimIndex &index, std::vector<bool> &seen,
+                  const char *what) -> Result<const Slot *> {
     auto it = index.find(name);
     if (it == index.end()) {
-      std::string text = std::string("no ") + what + " is named '" + name + "'";
+      std::string text = std::string("no ") + what + " is named '" + std::string(name) + "'";
       for (size_t i = 0; i < slots.size(); ++i)
         text += (i == 0 ? std::string("; the ") + what + "s are '" : std::string(", '")) + slots[i].name + "'";
       return argument(text);
     }
     if (seen[it->second])
-      return argument(std::string(what) + " '" + name + "' is given twice");
+      return argument(std::string(what) + " '" + std::string(name) + "' is given twice");
     seen[it->second] = true;
     return &slots[it->second];
   };

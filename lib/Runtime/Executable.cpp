@@ -204,10 +204,11 @@ Status Executable::State::run(const ReadySpecialization &ready, std::span<const 
   for (const NamedTensor &input : inputs) {
     std::optional<size_t> position = model().findInput(input.name);
     if (!position || seen[*position])
-      return invalid("input '" + input.name + (position ? "' is given twice" : "' does not exist"));
+      return invalid("input '" + std::string(input.name) + (position ? "' is given twice" : "' does not exist"));
     seen[*position] = true;
-    Result<const void *> data = conform("input '" + input.name + "'", input.tensor, signature().inputs[*position]->type,
-                                        ready.inputElements[*position], copies[*position]);
+    Result<const void *> data =
+        conform("input '" + std::string(input.name) + "'", input.tensor, signature().inputs[*position]->type,
+                ready.inputElements[*position], copies[*position]);
     if (!data)
       return data.takeError();
     arguments.inputs[*position] = *data;
@@ -281,21 +282,23 @@ Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const 
     const OutputBuffer &output = outputs[i];
     std::optional<size_t> position = state->model().findOutput(output.name);
     if (!position)
-      return invalid("there is no output '" + output.name + "'");
+      return invalid("there is no output '" + std::string(output.name) + "'");
     if (std::find(positions.begin(), positions.end(), *position) != positions.end())
-      return invalid("output '" + output.name + "' is given twice");
+      return invalid("output '" + std::string(output.name) + "' is given twice");
     ElementType type = signature.outputs[*position]->type;
     if (output.type != type && !(output.type == ElementType::F32 && isShortFloat(type)))
-      return invalid("output '" + output.name + "' is " + elementTypeName(type) + ", but its buffer is " +
+      return invalid("output '" + std::string(output.name) + "' is " + elementTypeName(type) + ", but its buffer is " +
                      elementTypeName(output.type));
     if (output.bytes && !output.data)
-      return invalid("output '" + output.name + "' has no buffer");
+      return invalid("output '" + std::string(output.name) + "' has no buffer");
     for (const NamedTensor &input : inputs)
       if (overlap(output.data, output.bytes, input.tensor.data, input.tensor.bytes))
-        return invalid("the buffer of output '" + output.name + "' overlaps input '" + input.name + "'");
+        return invalid("the buffer of output '" + std::string(output.name) + "' overlaps input '" +
+                       std::string(input.name) + "'");
     for (size_t other = 0; other != i; ++other)
       if (overlap(output.data, output.bytes, outputs[other].data, outputs[other].bytes))
-        return invalid("the buffers of outputs '" + output.name + "' and '" + outputs[other].name + "' overlap");
+        return invalid("the buffers of outputs '" + std::string(output.name) + "' and '" +
+                       std::string(outputs[other].name) + "' overlap");
     positions.push_back(*position);
   }
   if (Result<ParamValues> params = state->paramsSet(); !params)
@@ -312,7 +315,7 @@ Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const 
     ElementType type = signature.outputs[positions[i]]->type;
     auto elements = static_cast<size_t>(*elementCount(shape));
     if (output.bytes != elements * elementSize(output.type))
-      return invalid("output '" + output.name + "' has shape " + shapeString(shape) + " and takes " +
+      return invalid("output '" + std::string(output.name) + "' has shape " + shapeString(shape) + " and takes " +
                      std::to_string(elements * elementSize(output.type)) + " bytes, but its buffer has " +
                      std::to_string(output.bytes));
     if (output.type == type && output.data && isAligned(output.data, type)) {
@@ -321,7 +324,7 @@ Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const 
     }
     copies[i] = allocateAligned(elements * elementSize(type));
     if (!copies[i])
-      return Error{ErrorCode::OutOfRange, "no memory for output '" + output.name + "'"};
+      return Error{ErrorCode::OutOfRange, "no memory for output '" + std::string(output.name) + "'"};
     places[positions[i]] = copies[i].get();
   }
   if (Status status = state->run(**ready, inputs, options, std::move(places)); !status)

@@ -125,7 +125,7 @@ Result<std::vector<Tensor>> Loaded::run(const std::vector<Value> &inputs, const 
   std::vector<NamedTensor> named;
   const auto &specs = model->signature().inputs;
   for (size_t i = 0; i != inputs.size(); ++i)
-    named.push_back({i < specs.size() ? specs[i]->name : "surplus", inputs[i].view()});
+    named.push_back({i < specs.size() ? std::string_view(specs[i]->name) : "surplus", inputs[i].view()});
   return executable->run(named, options);
 }
 

@@ -78,22 +78,25 @@ struct Signature {
   }
 };
 
-/// Inputs of one run; copies share the shapes that the views point to.
+/// Inputs of one run; copies share the names and shapes that the views point to.
 struct Inputs {
+  std::vector<std::shared_ptr<const std::string>> names;
   std::vector<std::shared_ptr<const std::vector<int64_t>>> shapes;
   std::vector<NamedTensor> list;
 
   Inputs &shaped(std::string name, std::vector<int64_t> shape, E type = E::F32) {
+    names.push_back(std::make_shared<const std::string>(std::move(name)));
     shapes.push_back(std::make_shared<const std::vector<int64_t>>(std::move(shape)));
     int64_t bytes = elementBytes(type);
     for (int64_t size : *shapes.back())
       bytes = static_cast<int64_t>(static_cast<uint64_t>(bytes) * static_cast<uint64_t>(size));
-    list.push_back({std::move(name), TensorView{type, *shapes.back(), nullptr, static_cast<size_t>(bytes), false}});
+    list.push_back({*names.back(), TensorView{type, *shapes.back(), nullptr, static_cast<size_t>(bytes), false}});
     return *this;
   }
   Inputs &flat(std::string name, int64_t elements, E type = E::F32) {
+    names.push_back(std::make_shared<const std::string>(std::move(name)));
     list.push_back(
-        {std::move(name), TensorView::flat(type, nullptr, static_cast<size_t>(elements * elementBytes(type)))});
+        {*names.back(), TensorView::flat(type, nullptr, static_cast<size_t>(elements * elementBytes(type)))});
     return *this;
   }
 };
@@ -104,8 +107,8 @@ Inputs shaped(std::string name, std::vector<int64_t> shape, E type = E::F32) {
 Inputs flat(std::string name, int64_t elements, E type = E::F32) {
   return Inputs().flat(std::move(name), elements, type);
 }
-OutputBuffer buffer(std::string name, int64_t elements, E type = E::F32) {
-  return {std::move(name), type, nullptr, static_cast<size_t>(elements * elementBytes(type))};
+OutputBuffer buffer(std::string_view name, int64_t elements, E type = E::F32) {
+  return {name, type, nullptr, static_cast<size_t>(elements * elementBytes(type))};
 }
 
 /// The binding as text, or the error.
@@ -530,7 +533,7 @@ TEST(BindingSolver, HostileSizes) {
       std::string name = "x" + std::to_string(i);
       s.in(name, shape, E::I8);
       if (flat)
-        inputs.list.push_back({name, TensorView::flat(E::I8, nullptr, static_cast<size_t>(sizes[0]))});
+        inputs.flat(name, sizes[0], E::I8);
       else
         inputs.shaped(name, sizes, E::I8);
     }

@@ -412,7 +412,7 @@ TEST(Executable, Prepare) {
   ASSERT_OK(runVector(*bench.executable, sequence(5), &report));
   EXPECT_EQ(report.origin, Origin::Hit);
   EXPECT_EQ(report.binding, (Binding{{"N", 5}}));
-  EXPECT_FALSE(bench.executable->prepare({}));
+  EXPECT_FALSE(bench.executable->prepare(Binding()));
   EXPECT_FALSE(bench.executable->prepare({{"M", 5}}));
   EXPECT_FALSE(bench.executable->prepare({{"N", -1}}));
   EXPECT_FALSE(bench.executable->prepare({{"N", int64_t(1) << 62}}));

@@ -198,8 +198,8 @@ inline Result<SpecializeReply> reply(std::unique_ptr<data::PlanTemplateT> plan) 
 
 /// An input of shape and values, which it borrows.
 template <typename T>
-NamedTensor input(std::string name, ElementType type, std::span<const int64_t> shape, const std::vector<T> &values) {
-  return {std::move(name), TensorView{type, shape, values.data(), values.size() * sizeof(T), false}};
+NamedTensor input(std::string_view name, ElementType type, std::span<const int64_t> shape, const std::vector<T> &values) {
+  return {name, TensorView{type, shape, values.data(), values.size() * sizeof(T), false}};
 }
 
 template <typename T> std::vector<T> valuesOf(const Tensor &tensor) {

@@ -78,17 +78,18 @@ private:
   std::unique_ptr<std::byte[], Free> storage;
 };
 
-/// An input of a run.
+/// An input of a run. The name is borrowed, as shape and data are: for the length
+/// of the call it is passed to.
 struct NamedTensor {
-  std::string name;
+  std::string_view name;
   TensorView tensor;
 };
 
 /// Where the caller wants an output: `bytes` at `data`, of the output's type, or
 /// f32 for an f16 or bf16 output. The number of elements joins the solving of
-/// the binding, so it must be exact.
+/// the binding, so it must be exact. The name is borrowed for the length of the call.
 struct OutputBuffer {
-  std::string name;
+  std::string_view name;
   data::ElementType type = data::ElementType::F32;
   void *data = nullptr;
   size_t bytes = 0;
