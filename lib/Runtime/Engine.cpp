@@ -2,6 +2,7 @@
 #include "rlx/Runtime/Engine.h"
 
 #include "ArenaPool.h"
+#include "CompilerSlot.h"
 #include "KernelCache.h"
 #include "rlx/Runtime/CodeMemory.h"
 
@@ -66,7 +67,8 @@ Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
 
 Engine::Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool)
     : settings(std::move(options)), threadPool(std::move(pool)),
-      kernelCache(std::make_unique<KernelCache>(settings.loader)), arenaPool(std::make_unique<ArenaPool>()) {}
+      kernelCache(std::make_unique<KernelCache>(settings.loader)), arenaPool(std::make_unique<ArenaPool>()),
+      compilerSlot(std::make_unique<CompilerSlot>()) {}
 
 Engine::~Engine() = default;
 

@@ -19,6 +19,8 @@
 namespace rlx {
 
 class ArenaPool;
+class CompilerSlot;
+class CompilerSource;
 class KernelCache;
 
 /// A kernel that can be called for as long as `owner` lives.
@@ -81,6 +83,9 @@ struct EngineOptions {
   std::chrono::milliseconds idleTime{10000};
   CompilerPlace compiler = CompilerPlace::InProcess;
   WorkerOptions worker;
+  /// Of CompilerPlace::InProcess, for a program that links the compiler itself: see
+  /// rlx::compiler::inProcess(). Null: librlx-compiler is found and opened.
+  std::shared_ptr<CompilerSource> compilerSource;
   /// Null: the system's.
   std::shared_ptr<Allocator> allocator;
   /// Threads of a run and of a compilation, the calling one among them: 1 is
@@ -119,6 +124,7 @@ public:
   ThreadPool &pool() { return *threadPool; }
   KernelCache &kernels() { return *kernelCache; }
   ArenaPool &arenas() { return *arenaPool; }
+  CompilerSlot &compiler() { return *compilerSlot; }
 
 private:
   Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool);
@@ -126,6 +132,7 @@ private:
   std::shared_ptr<ThreadPool> threadPool;
   std::unique_ptr<KernelCache> kernelCache;
   std::unique_ptr<ArenaPool> arenaPool;
+  std::unique_ptr<CompilerSlot> compilerSlot;
 };
 
 } // namespace rlx
