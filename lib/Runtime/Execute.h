@@ -14,14 +14,16 @@
 namespace rlx {
 
 /// A specialization that can run: kernels loaded, weights found. Immutable but
-/// for its count of hits.
+/// for what counts its use, which comes first: beside the count of references, so
+/// that a hit writes to one line of memory.
 struct ReadySpecialization {
+  mutable std::atomic<uint64_t> hits{0};
+  mutable std::atomic<int64_t> used{0}; ///< when it was found last, or made: nanoseconds of the steady clock
   std::shared_ptr<const Specialization> plan;
   std::vector<LoadedKernel> kernels;  ///< one per plan->kernels
   std::vector<const void *> fixed;    ///< one per buffer: weights and constants
   std::vector<int64_t> inputElements; ///< one per input of the signature
-  BindingInfo info;                   ///< `hits` apart
-  mutable std::atomic<uint64_t> hits{0};
+  BindingInfo info;                   ///< use apart
 };
 
 /// What a run is given. Every pointer is aligned to its element.
