@@ -10,6 +10,8 @@
 
 namespace rlx {
 
+class Allocator;
+
 /// What every buffer that kernels see is aligned to.
 inline constexpr size_t kBufferAlignment = 64;
 
@@ -22,6 +24,11 @@ using AlignedBytes = std::unique_ptr<std::byte[], FreeBytes>;
 /// bytes give a pointer of their own too. Large ones lie on huge pages where the
 /// system has them.
 AlignedBytes allocateAligned(size_t bytes);
+
+/// The same of a caller's allocator, or of the system's where it is null, for
+/// freeFrom() with the same number of bytes.
+std::byte *allocateFrom(Allocator *allocator, size_t bytes);
+void freeFrom(Allocator *allocator, std::byte *memory, size_t bytes);
 
 /// True when `pointer` may be read as elements of `type`.
 inline bool isAligned(const void *pointer, data::ElementType type) {

@@ -67,10 +67,12 @@ Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
 
 Engine::Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool)
     : settings(std::move(options)), threadPool(std::move(pool)),
-      kernelCache(std::make_unique<KernelCache>(settings.loader)), arenaPool(std::make_unique<ArenaPool>()),
+      kernelCache(std::make_unique<KernelCache>(settings.loader)),
+      arenaPool(std::make_unique<ArenaPool>(settings.allocator, settings.idleBytes, settings.idleTime)),
       compilerSlot(std::make_unique<CompilerSlot>()) {}
 
 Engine::~Engine() = default;
+Allocator::~Allocator() = default;
 
 Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
   if (options.cacheEntries == 0)
@@ -82,6 +84,8 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
     return pool.takeError();
   return std::shared_ptr<Engine>(new Engine(std::move(options), std::move(*pool)));
 }
+
+void Engine::trim() { arenaPool->trim(); }
 
 size_t Engine::kernelCount() const { return kernelCache->count(); }
 size_t Engine::codeBytes() const { return kernelCache->codeBytes(); }

@@ -158,6 +158,8 @@ WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
       buffer.offset};
 }
 
+Status rlx::layOut(ReadySpecialization &, const ThreadPool &) { return Status::ok(); }
+
 Status rlx::execute(const ReadySpecialization &ready, const data::ModelSignatureT &signature, ArenaPool &arenas,
                     ThreadPool &pool, const RunArguments &arguments) {
   const Specialization &made = *ready.plan;

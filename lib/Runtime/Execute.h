@@ -26,6 +26,10 @@ struct ReadySpecialization {
   BindingInfo info;                   ///< use apart
 };
 
+/// Lays out what every run of `ready` needs, once all else is there. Error: memory
+/// that 64 bits cannot count.
+Status layOut(ReadySpecialization &ready, const ThreadPool &pool);
+
 /// What a run is given. Every pointer is aligned to its element.
 struct RunArguments {
   std::vector<const void *> inputs; ///< one per input of the signature

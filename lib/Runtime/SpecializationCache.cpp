@@ -322,6 +322,8 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.times = making.times;
   info.steps = ready->plan->steps.size();
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
+  if (Status status = layOut(*ready, engine->pool()); !status)
+    return status.takeError();
   return Ready(std::move(ready));
 }
 

@@ -4,7 +4,9 @@
 #include "AlignedBytes.h"
 #include "CheckedMath.h"
 #include "Convert.h"
+#include "rlx/Runtime/Engine.h"
 
+#include <algorithm>
 #include <cstring>
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -39,7 +41,7 @@ std::string rlx::shapeString(std::span<const int64_t> shape) {
 /// Buffers from here on are worth pages of 2 MiB: the last one of a buffer may stay half empty.
 static constexpr size_t kHugePage = size_t(2) << 20, kHugeFrom = 2 * kHugePage;
 
-AlignedBytes rlx::allocateAligned(size_t bytes) {
+static std::byte *allocateOfSystem(size_t bytes) {
   size_t alignment = bytes < kHugeFrom ? kBufferAlignment : kHugePage;
   std::optional<size_t> rounded = alignUp(bytes ? bytes : 1, alignment);
   if (!rounded || *rounded > PTRDIFF_MAX)
@@ -50,12 +52,27 @@ AlignedBytes rlx::allocateAligned(size_t bytes) {
   if (memory && alignment == kHugePage)
     (void)::madvise(memory, *rounded, MADV_HUGEPAGE);
 #endif
-  return AlignedBytes(static_cast<std::byte *>(memory));
+  return static_cast<std::byte *>(memory);
 }
 
-void Tensor::Free::operator()(std::byte *pointer) const { std::free(pointer); }
+AlignedBytes rlx::allocateAligned(size_t bytes) { return AlignedBytes(allocateOfSystem(bytes)); }
 
-Result<Tensor> Tensor::allocate(ElementType type, std::vector<int64_t> shape) {
+std::byte *rlx::allocateFrom(Allocator *allocator, size_t bytes) {
+  if (!allocator)
+    return allocateOfSystem(bytes);
+  return static_cast<std::byte *>(allocator->allocate(std::max<size_t>(bytes, 1), kBufferAlignment));
+}
+
+void rlx::freeFrom(Allocator *allocator, std::byte *memory, size_t bytes) {
+  if (allocator)
+    allocator->deallocate(memory, std::max<size_t>(bytes, 1));
+  else
+    std::free(memory);
+}
+
+void Tensor::Free::operator()(std::byte *pointer) const { freeFrom(allocator.get(), pointer, bytes); }
+
+Result<Tensor> Tensor::allocate(ElementType type, std::vector<int64_t> shape, std::shared_ptr<Allocator> allocator) {
   std::optional<int64_t> count = elementCount(shape);
   int64_t bytes = 0;
   if (!count || !checkedMul(*count, static_cast<int64_t>(elementSize(type)), bytes))
@@ -63,14 +80,14 @@ Result<Tensor> Tensor::allocate(ElementType type, std::vector<int64_t> shape) {
                  "a tensor of shape " + shapeString(shape) + " has a negative or overflowing size"};
   if (elementSize(type) == 0)
     return Error{ErrorCode::InvalidArgument, "no such element type"};
-  AlignedBytes memory = allocateAligned(static_cast<size_t>(bytes));
+  std::byte *memory = allocateFrom(allocator.get(), static_cast<size_t>(bytes));
   if (!memory)
     return Error{ErrorCode::OutOfRange, "no memory for a tensor of " + std::to_string(bytes) + " bytes"};
   Tensor tensor;
   tensor.elementType = type;
   tensor.sizes = std::move(shape);
   tensor.count = *count;
-  tensor.storage.reset(memory.release());
+  tensor.storage = {memory, Free(std::move(allocator), static_cast<size_t>(bytes))};
   return tensor;
 }
 

@@ -38,8 +38,8 @@ public:
   virtual Result<std::vector<LoadedKernel>> load(std::span<const data::KernelImageT> images) = 0;
 };
 
-/// Where an engine's larger memory comes from: arenas of runs, outputs that runs
-/// return, packed weights. Thread safe; throws nothing.
+/// Where an engine's larger memory comes from: arenas of runs and the outputs that
+/// they return. Thread safe; throws nothing.
 class Allocator {
 public:
   virtual ~Allocator();

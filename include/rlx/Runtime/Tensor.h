@@ -17,6 +17,8 @@
 
 namespace rlx {
 
+class Allocator;
+
 /// Bytes of one element: 1, 2, 4 or 8. 0 for a value that is no ElementType.
 constexpr size_t elementSize(data::ElementType type) { return static_cast<size_t>(elementBytes(type)); }
 /// Product of the sizes. Nothing when a size is negative or the product does
@@ -46,8 +48,10 @@ struct TensorView {
 class Tensor {
 public:
   Tensor() = default;
-  /// Uninitialised values. Errors: a negative or overflowing size, no memory.
-  static Result<Tensor> allocate(data::ElementType type, std::vector<int64_t> shape);
+  /// Uninitialised values, of the system's memory where `allocator` is null; else the
+  /// tensor keeps the allocator. Errors: a negative or overflowing size, no memory.
+  static Result<Tensor> allocate(data::ElementType type, std::vector<int64_t> shape,
+                                 std::shared_ptr<Allocator> allocator = nullptr);
   /// A copy of `view`, which must have a shape. Errors: as allocate(); bytes do
   /// not match type and shape; no data.
   static Result<Tensor> copyOf(const TensorView &view);
@@ -70,7 +74,11 @@ public:
 
 private:
   struct Free {
+    Free() : bytes(0) {}
+    Free(std::shared_ptr<Allocator> allocator, size_t bytes) : allocator(std::move(allocator)), bytes(bytes) {}
     void operator()(std::byte *pointer) const;
+    std::shared_ptr<Allocator> allocator;
+    size_t bytes;
   };
   data::ElementType elementType = data::ElementType::F32;
   std::vector<int64_t> sizes;
