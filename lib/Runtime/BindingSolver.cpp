@@ -2,6 +2,7 @@
 
 #include "rlx/Runtime/BindingSolver.h"
 
+#include "Bits.h"
 #include "DimProgram.h"
 #include "rlx/Data/ElementType.h"
 #include "rlx/Support/DimFacts.h"
@@ -10,15 +11,13 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 using namespace rlx;
 
 namespace {
 
 constexpr int64_t kUnknown = -1;
-
-/// Solving takes a turn per dim at worst; no graph has this many.
-constexpr size_t kMaxDims = 1024;
 
 /// One axis of an input or output.
 struct Axis {
@@ -41,6 +40,9 @@ struct Slot {
   std::string title() const { return std::string(what) + " '" + name + "'"; }
   std::string axisTitle(size_t axis) const { return title() + " axis " + std::to_string(axis); }
 };
+
+/// Numbers of inputs or outputs by the names that their slots have.
+using NameIndex = std::unordered_map<std::string_view, uint32_t>;
 
 struct Dim {
   int64_t min, max, multiple;
@@ -194,11 +196,12 @@ struct BindingSolver::Program {
   std::vector<std::string> names;
   std::vector<Dim> dims;
   std::vector<Slot> inputs, outputs;
-  DimIndex inputIndex, outputIndex, dimIndex;
+  DimIndex dimIndex;
+  NameIndex inputIndex, outputIndex;
   std::vector<Constraint> constraints;
 
   static Result<std::vector<Slot>> makeSlots(const std::vector<std::unique_ptr<data::TensorSpecT>> &specs,
-                                             const char *what, const DimIndex &dims, DimIndex &index);
+                                             const char *what, const DimIndex &dims, NameIndex &index);
 
   //===--- numbers only -------------------------------------------------------===//
 
@@ -226,10 +229,11 @@ struct BindingSolver::Program {
     return zero || (!overflow && !__builtin_mul_overflow(product, width, &bytes));
   }
 
-  /// Everything a complete binding must fulfil on its own.
+  /// Everything a complete binding must fulfil on its own, but for the inputs.
   bool sizesFit(std::span<const int64_t> sizes) const {
     for (size_t i = 0; i < dims.size(); ++i)
-      if (sizes[i] < dims[i].min || sizes[i] > dims[i].max || sizes[i] % dims[i].multiple != 0)
+      if (sizes[i] < dims[i].min || sizes[i] > dims[i].max ||
+          (dims[i].multiple != 1 && sizes[i] % dims[i].multiple != 0))
         return false;
     for (const Constraint &constraint : constraints) {
       bool holds = false;
@@ -237,10 +241,9 @@ struct BindingSolver::Program {
         return false;
     }
     int64_t elements;
-    for (const std::vector<Slot> *slots : {&inputs, &outputs})
-      for (const Slot &slot : *slots)
-        if (!count(slot, sizes, elements))
-          return false;
+    for (const Slot &slot : outputs)
+      if (!count(slot, sizes, elements))
+        return false;
     return true;
   }
 
@@ -254,7 +257,7 @@ struct BindingSolver::Program {
   /// axis by itself and everything is right. Otherwise solveAll() says more.
   bool solvePlain(std::span<const NamedTensor> given, std::span<const OutputBuffer> buffers, const Binding &binding,
                   std::span<int64_t> sizes) const {
-    if (given.size() != inputs.size() || given.size() > 64 || buffers.size() > 64)
+    if (given.size() != inputs.size() || buffers.size() > outputs.size())
       return false;
     std::fill(sizes.begin(), sizes.end(), kUnknown);
     for (const auto &[name, size] : binding) {
@@ -263,29 +266,23 @@ struct BindingSolver::Program {
         return false;
       sizes[it->second] = size;
     }
-    uint64_t seen = 0;
-    auto slotOf = [&](size_t position, std::string_view name, const std::vector<Slot> &slots,
-                      const DimIndex &index) -> const Slot * {
-      uint32_t number = static_cast<uint32_t>(position);
-      if (position >= slots.size() || slots[position].name != name) {
-        auto it = index.find(name);
-        if (it == index.end())
-          return nullptr;
-        number = it->second;
-      }
-      if (number >= 64 || (seen >> number) & 1)
-        return nullptr;
-      seen |= uint64_t(1) << number;
-      return &slots[number];
+    // `position` is where it probably is.
+    auto slotOf = [](size_t position, std::string_view name, const std::vector<Slot> &slots,
+                     const NameIndex &index) -> const Slot * {
+      if (slots[position].name == name)
+        return &slots[position];
+      auto it = index.find(name);
+      return it == index.end() ? nullptr : &slots[it->second];
     };
+    Bits seen(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
       const Slot *slot = slotOf(i, given[i].name, inputs, inputIndex);
-      if (!slot)
+      if (!slot || !seen.set(static_cast<size_t>(slot - inputs.data())))
         return false;
       const TensorView &tensor = given[i].tensor;
       if (tensor.isFlat)
         continue;
-      if (tensor.shape.size() != slot->shape.size())
+      if (tensor.shape.size() != slot->shape.size() || (!tensor.shape.empty() && !tensor.shape.data()))
         return false;
       for (size_t k = 0; k < tensor.shape.size(); ++k) {
         const Axis &axis = slot->shape[k];
@@ -303,7 +300,6 @@ struct BindingSolver::Program {
     if (std::find(sizes.begin(), sizes.end(), kUnknown) != sizes.end() || !sizesFit(sizes))
       return false;
     // Everything is known: what was not used yet must agree.
-    seen = 0;
     for (size_t i = 0; i < given.size(); ++i) {
       const Slot *slot = slotOf(i, given[i].name, inputs, inputIndex);
       const TensorView &tensor = given[i].tensor;
@@ -316,10 +312,11 @@ struct BindingSolver::Program {
           return false;
       }
     }
-    seen = 0;
+    Bits seenBuffers(outputs.size());
     for (size_t i = 0; i < buffers.size(); ++i) {
       const Slot *slot = slotOf(i, buffers[i].name, outputs, outputIndex);
-      if (!slot || !bytesFit(*slot, buffers[i].type, buffers[i].bytes, sizes))
+      if (!slot || !seenBuffers.set(static_cast<size_t>(slot - outputs.data())) ||
+          !bytesFit(*slot, buffers[i].type, buffers[i].bytes, sizes))
         return false;
     }
     return true;
@@ -630,8 +627,8 @@ Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std:
   }
 
   // Who is who.
-  auto match = [](std::string_view name, const std::vector<Slot> &slots, const DimIndex &index, std::vector<bool> &seen,
-                  const char *what) -> Result<const Slot *> {
+  auto match = [](std::string_view name, const std::vector<Slot> &slots, const NameIndex &index,
+                  std::vector<bool> &seen, const char *what) -> Result<const Slot *> {
     auto it = index.find(name);
     if (it == index.end()) {
       std::string text = std::string("no ") + what + " is named '" + std::string(name) + "'";
@@ -667,6 +664,8 @@ Status BindingSolver::Program::solveAll(std::span<const NamedTensor> given, std:
     if (!acceptsType(slot.type, tensor.type))
       return argument(slot.title() + " is " + elementTypeName(tensor.type) + ", must be " + elementTypeName(slot.type));
     if (!tensor.isFlat) {
+      if (!tensor.shape.empty() && !tensor.shape.data())
+        return argument(slot.title() + " has no shape, but a rank of " + std::to_string(tensor.shape.size()));
       if (tensor.shape.size() != slot.shape.size())
         return argument(slot.title() + " has shape " + shapeString(tensor.shape) + " of rank " +
                         std::to_string(tensor.shape.size()) + ", must have rank " + std::to_string(slot.shape.size()) +
@@ -760,7 +759,7 @@ Status BindingSolver::Program::checkAll(std::span<const int64_t> sizes, std::spa
 
 Result<std::vector<Slot>>
 BindingSolver::Program::makeSlots(const std::vector<std::unique_ptr<data::TensorSpecT>> &specs, const char *what,
-                                  const DimIndex &dims, DimIndex &index) {
+                                  const DimIndex &dims, NameIndex &index) {
   std::vector<Slot> slots;
   for (const auto &spec : specs) {
     if (!spec || elementBytes(spec->type) == 0)
@@ -791,10 +790,11 @@ BindingSolver::Program::makeSlots(const std::vector<std::unique_ptr<data::Tensor
       slot.shape.push_back(std::move(axis));
     }
     slot.text += "]";
-    if (!index.emplace(slot.name, static_cast<uint32_t>(slots.size())).second)
-      return invalid(ErrorCode::InvalidModel, slot.title() + " is there twice");
     slots.push_back(std::move(slot));
   }
+  for (const Slot &slot : slots) // they stay where they are from here on
+    if (!index.emplace(slot.name, static_cast<uint32_t>(&slot - slots.data())).second)
+      return invalid(ErrorCode::InvalidModel, slot.title() + " is there twice");
   return slots;
 }
 

@@ -2,32 +2,17 @@
 #include "rlx/Runtime/Executable.h"
 
 #include "Convert.h"
-#include "SpecializationCache.h"
+#include "ExecutableState.h"
 
 #include <algorithm>
-#include <cassert>
+#include <array>
 #include <chrono>
 #include <cstring>
+#include <numeric>
+#include <set>
 
 using namespace rlx;
 using data::ElementType;
-
-struct Executable::State {
-  std::shared_ptr<SpecializationCache> cache; ///< shared by clones
-  mutable std::mutex mutex;                   ///< guards the members below
-  ParamValues params;
-  RngOptions rng;
-
-  const Model &model() const { return *cache->model; }
-  const data::ModelSignatureT &signature() const { return cache->model->signature(); }
-
-  Status setParam(std::string_view name, const void *data, size_t bytes, ElementType type);
-  Result<ParamValues> paramsSet() const;
-  Result<std::shared_ptr<const ReadySpecialization>>
-  prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs, const RunOptions &options);
-  Status run(const ReadySpecialization &ready, std::span<const NamedTensor> inputs, const RunOptions &options,
-             std::vector<void *> outputs);
-};
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -36,42 +21,45 @@ double msSince(Clock::time_point start) {
 }
 
 Error invalid(const std::string &text) { return Error{ErrorCode::InvalidArgument, text}; }
+std::string inputTitle(std::string_view name) { return "input '" + std::string(name) + "'"; }
+std::string outputTitle(std::string_view name) { return "output '" + std::string(name) + "'"; }
 
-/// Values as kernels take them: the right type, aligned, i1 as 0 and 1. Points
-/// into `view` where it is so already, else into `copy`.
-Result<const void *> conform(const std::string &what, const TensorView &view, ElementType type, int64_t elements,
-                             AlignedBytes &copy) {
-  auto count = static_cast<size_t>(elements);
-  bool narrow = view.type == ElementType::F32 && isShortFloat(type);
-  if (view.type != type && !narrow)
-    return invalid(what + " is " + elementTypeName(view.type) + ", but must be " + elementTypeName(type));
+bool isNarrowed(ElementType given, ElementType type) { return given == ElementType::F32 && isShortFloat(type); }
+
+/// That `view` has the elements that kernels will read. `what()` names it.
+template <typename What>
+Status checkView(const TensorView &view, ElementType type, int64_t elements, const What &what) {
+  if (view.type != type && !isNarrowed(view.type, type))
+    return invalid(what() + " is " + elementTypeName(view.type) + ", but must be " + elementTypeName(type));
   // The solver has seen the sizes; this is what keeps kernels inside the bytes.
-  if (view.bytes != count * elementSize(view.type))
-    return invalid(what + " has " + std::to_string(view.bytes) + " bytes, but its " + std::to_string(elements) +
+  if (view.bytes != static_cast<size_t>(elements) * elementSize(view.type))
+    return invalid(what() + " has " + std::to_string(view.bytes) + " bytes, but its " + std::to_string(elements) +
                    " elements of " + elementTypeName(view.type) + " take " +
-                   std::to_string(count * elementSize(view.type)));
+                   std::to_string(static_cast<size_t>(elements) * elementSize(view.type)));
   if (view.bytes && !view.data)
-    return invalid(what + " has no data");
-  const auto *bytes = static_cast<const uint8_t *>(view.data);
-  bool odd = type == ElementType::I1 && std::any_of(bytes, bytes + count, [](uint8_t value) { return value > 1; });
-  if (!narrow && !odd && isAligned(view.data, type))
-    return view.data;
-  copy = allocateAligned(count * elementSize(type));
-  if (!copy)
-    return Error{ErrorCode::OutOfRange, "no memory for " + what};
-  if (narrow)
-    narrowFromF32(view.data, type, copy.get(), count);
-  else if (odd)
-    std::transform(bytes, bytes + count, reinterpret_cast<uint8_t *>(copy.get()),
-                   [](uint8_t value) -> uint8_t { return value != 0; });
-  else if (view.bytes)
-    std::memcpy(copy.get(), view.data, view.bytes);
-  return static_cast<const void *>(copy.get());
+    return invalid(what() + " has no data");
+  return Status::ok();
 }
 
-bool overlap(const void *a, size_t aBytes, const void *b, size_t bBytes) {
-  auto x = reinterpret_cast<uintptr_t>(a), y = reinterpret_cast<uintptr_t>(b);
-  return aBytes && bBytes && x < y + bBytes && y < x + aBytes;
+/// Whether kernels cannot read the values where they are: another type, not aligned,
+/// an i1 that is neither 0 nor 1.
+bool needsCopy(const TensorView &view, ElementType type) {
+  if (view.type != type || !isAligned(view.data, type))
+    return true;
+  const auto *bytes = static_cast<const uint8_t *>(view.data);
+  return type == ElementType::I1 && std::any_of(bytes, bytes + view.bytes, [](uint8_t value) { return value > 1; });
+}
+
+/// The values as kernels take them.
+void copyTo(std::byte *target, const TensorView &view, ElementType type) {
+  if (!view.bytes)
+    return;
+  if (view.type != type)
+    return narrowFromF32(view.data, type, target, view.bytes / sizeof(float));
+  std::memcpy(target, view.data, view.bytes);
+  if (type == ElementType::I1)
+    for (size_t i = 0; i != view.bytes; ++i)
+      target[i] = std::byte(target[i] != std::byte(0));
 }
 } // namespace
 
@@ -101,32 +89,37 @@ Status Executable::State::setParam(std::string_view name, const void *data, size
   if (shape.size() == dims.size() && elementCount(shape) != elements)
     return invalid(what + " of shape " + shapeString(shape) + " is set from " + std::to_string(elements) + " elements");
 
-  AlignedBytes value;
-  Result<const void *> source = conform(what, TensorView{type, {}, data, bytes, true}, spec.type, elements, value);
-  if (!source)
-    return source.takeError();
-  if (!value) {
-    value = allocateAligned(bytes);
-    if (!value)
-      return Error{ErrorCode::OutOfRange, "no memory for " + what};
-    if (bytes)
-      std::memcpy(value.get(), *source, bytes);
-  }
+  TensorView view = TensorView::flat(type, data, bytes);
+  if (Status status = checkView(view, spec.type, elements, [&] { return what; }); !status)
+    return status;
+  AlignedBytes value = allocateAligned(static_cast<size_t>(elements) * elementSize(spec.type));
+  if (!value)
+    return Error{ErrorCode::OutOfRange, "no memory for " + what};
+  copyTo(value.get(), view, spec.type);
   auto made = std::make_shared<const ParamValue>(spec.type, elements, std::move(value));
-  std::lock_guard lock(mutex);
-  params[*position] = std::move(made);
+  std::shared_ptr<const ParamValues> old; // freed after the lock
+  {
+    std::lock_guard lock(mutex);
+    std::swap(params[*position], made);
+    std::swap(snapshot, old);
+  }
   return Status::ok();
 }
 
-Result<ParamValues> Executable::State::paramsSet() const {
+Result<std::shared_ptr<const ParamValues>> Executable::State::paramsSet() const {
+  if (signature().params.empty())
+    return std::shared_ptr<const ParamValues>();
   std::string missing;
   std::lock_guard lock(mutex);
+  if (snapshot)
+    return snapshot;
   for (size_t i = 0; i != params.size(); ++i)
     if (!params[i])
       missing += (missing.empty() ? "'" : ", '") + signature().params[i]->name + "'";
   if (!missing.empty())
     return invalid("params that are not set: " + missing);
-  return params;
+  snapshot = std::make_shared<const ParamValues>(params);
+  return snapshot;
 }
 
 Status Executable::setParam(std::string_view name, std::span<const float> values) {
@@ -140,16 +133,18 @@ Status Executable::setParamTyped(std::string_view name, std::span<const std::byt
 }
 
 Status Executable::finalizeParams() {
-  Result<ParamValues> params = state->paramsSet();
+  Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
   if (!params)
     return params.takeError();
-  for (const auto &ready : state->cache->held()) {
+  if (!*params)
+    return Status::ok();
+  for (const auto &ready : state->setup->cache->held()) {
     const Specialization &made = *ready->plan;
     for (size_t i = 0; i != made.buffers.size(); ++i) {
       const data::BufferT &buffer = *made.plan->buffers[i];
       if (buffer.kind != data::BufferKind::Param)
         continue;
-      Result<const void *> packed = (*params)[made.buffers[i].param]->get(layoutOf(buffer));
+      Result<const void *> packed = (**params)[made.buffers[i].param]->get(layoutOf(buffer));
       if (!packed)
         return Error{packed.error().code, "param '" + state->signature().params[made.buffers[i].param]->name +
                                               "': " + packed.error().message};
@@ -165,13 +160,20 @@ Status Executable::finalizeParams() {
 Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun(std::span<const NamedTensor> inputs,
                                                                                  std::span<const OutputBuffer> outputs,
                                                                                  const RunOptions &options) {
-  std::vector<int64_t> sizes(model().solver().dims().size());
-  if (Status status = model().solver().solve(inputs, outputs, options.binding, sizes); !status)
+  std::array<int64_t, BindingSolver::kMaxDims> memory; // not written here but for the sizes there are
+  std::span<int64_t> sizes(memory.data(), setup->solver().dims().size());
+  if (Status status = setup->solver().solve(inputs, outputs, options.binding, sizes); !status)
     return status.takeError();
-  Clock::time_point start = Clock::now();
-  Result<SpecializationCache::Acquired> acquired = cache->get(sizes);
+  for (const NamedTensor &input : inputs)
+    if (input.tensor.bytes && !input.tensor.data)
+      return invalid(inputTitle(input.name) + " has no data");
+  // Here sizes in buckets become those of their buckets.
+  Clock::time_point start;
+  if (options.report)
+    start = Clock::now();
+  Result<SpecializationCache::Acquired> acquired = setup->cache->get(sizes, options.onMiss, options.timeout);
   if (options.report) {
-    options.report->binding = model().solver().binding(sizes);
+    options.report->binding = setup->solver().binding(sizes);
     options.report->origin = acquired ? acquired->origin : Origin::Hit;
     options.report->specializeMs =
         acquired && acquired->origin == Origin::Hit && !acquired->waited ? 0 : msSince(start);
@@ -183,52 +185,117 @@ Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun
 }
 
 Status Executable::State::run(const ReadySpecialization &ready, std::span<const NamedTensor> inputs,
-                              const RunOptions &options, std::vector<void *> outputs) {
-  Clock::time_point start = Clock::now();
-  RunArguments arguments;
-  arguments.outputs = std::move(outputs);
-  Result<ParamValues> params = paramsSet();
-  if (!params)
-    return params.takeError();
-  arguments.params = std::move(*params);
-  {
-    std::lock_guard lock(mutex);
-    arguments.seed = rng.seed;
-    arguments.step = options.step.value_or(rng.step);
-  }
-  // The solver has seen to it that every input is there once.
-  size_t count = signature().inputs.size();
-  arguments.inputs.resize(count);
-  std::vector<AlignedBytes> copies(count);
-  std::vector<bool> seen(count);
-  for (const NamedTensor &input : inputs) {
-    std::optional<size_t> position = model().findInput(input.name);
-    if (!position || seen[*position])
-      return invalid("input '" + std::string(input.name) + (position ? "' is given twice" : "' does not exist"));
-    seen[*position] = true;
-    Result<const void *> data =
-        conform("input '" + std::string(input.name) + "'", input.tensor, signature().inputs[*position]->type,
-                ready.inputElements[*position], copies[*position]);
-    if (!data)
-      return data.takeError();
-    arguments.inputs[*position] = *data;
-  }
-  for (size_t i = 0; i != count; ++i)
-    if (!seen[i])
-      return invalid("input '" + signature().inputs[i]->name + "' is missing");
-  arguments.profile = options.profile;
+                              std::span<const OutputBuffer> outputs, const ParamValues *params,
+                              const RunOptions &options) {
+  Clock::time_point start;
+  if (options.report)
+    start = Clock::now();
   if (options.profile)
     options.profile->clear();
-  Status status = execute(ready, signature(), cache->engine->arenas(), cache->engine->pool(), arguments);
+  const RunLayout &layout = ready.layout;
+  const Model &model = this->model();
+  const data::ModelSignatureT &signature = model.signature();
+  // The solver has seen to it that every input is there once and has the right size, and buffers likewise; what is
+  // checked here again is what the memory that kernels touch depends on.
+  auto inputAt = [&](size_t i) { return model.findInput(inputs[i].name, i); };
+  auto outputAt = [&](size_t i) { return model.findOutput(outputs[i].name, i); };
+
+  // How much memory.
+  Room room(layout.bytes);
+  Bits copied(inputs.size()), given(signature.inputs.size()), asked(signature.outputs.size());
+  for (size_t i = 0; i != inputs.size(); ++i) {
+    const TensorView &tensor = inputs[i].tensor;
+    auto what = [&] { return inputTitle(inputs[i].name); };
+    std::optional<size_t> position = inputAt(i);
+    if (!position || !given.set(*position))
+      return invalid(what() + (position ? " is given twice" : " does not exist"));
+    ElementType type = signature.inputs[*position]->type;
+    int64_t elements = ready.inputElements[*position];
+    if (Status status = checkView(tensor, type, elements, what); !status)
+      return status;
+    if (needsCopy(tensor, type)) {
+      copied.set(i);
+      room.add(static_cast<size_t>(elements) * elementSize(type));
+    }
+  }
+  if (inputs.size() != signature.inputs.size())
+    for (size_t i = 0; i != signature.inputs.size(); ++i)
+      if (!given.test(i))
+        return invalid(inputTitle(signature.inputs[i]->name) + " is missing");
+  auto inPlace = [](const OutputBuffer &output, ElementType type) {
+    return output.type == type && output.data && isAligned(output.data, type);
+  };
+  for (size_t i = 0; i != outputs.size(); ++i) {
+    const OutputBuffer &output = outputs[i];
+    std::optional<size_t> position = outputAt(i);
+    if (!position || !asked.set(*position))
+      return invalid(outputTitle(output.name) + (position ? " is given twice" : " does not exist"));
+    ElementType type = signature.outputs[*position]->type;
+    auto elements = static_cast<size_t>(layout.outputElements[*position]);
+    if (output.bytes != elements * elementSize(output.type))
+      return invalid(outputTitle(output.name) + " has shape " + shapeString(ready.plan->outputs[*position]) +
+                     " and takes " + std::to_string(elements * elementSize(output.type)) +
+                     " bytes, but its buffer has " + std::to_string(output.bytes));
+    if (!inPlace(output, type))
+      room.add(elements * elementSize(type));
+  }
+  bool whole = outputs.size() == signature.outputs.size();
+  size_t spareAt = room.size();
+  reserveSpare(layout, asked, whole, room);
+  if (room.tooLarge())
+    return Error{ErrorCode::OutOfRange, "the memory of a run overflows"};
+  Result<ArenaPool::Block> block = engine().arenas().borrow(room.size());
+  if (!block)
+    return block.takeError();
+
+  RunFrame run{ready, signature, block->data(), asked, whole, spareAt, params};
+  Room copies(layout.bytes);
+  for (size_t i = 0; i != inputs.size(); ++i) {
+    size_t position = *inputAt(i);
+    run.input(position) = inputs[i].tensor.data;
+    if (!copied.test(i))
+      continue;
+    ElementType type = signature.inputs[position]->type;
+    std::byte *copy = run.memory + copies.add(static_cast<size_t>(ready.inputElements[position]) * elementSize(type));
+    copyTo(copy, inputs[i].tensor, type);
+    run.input(position) = copy;
+  }
+  Room results = copies; // copies of outputs follow those of inputs
+  for (size_t i = 0; i != outputs.size(); ++i) {
+    size_t position = *outputAt(i);
+    ElementType type = signature.outputs[position]->type;
+    run.output(position) = outputs[i].data;
+    if (!inPlace(outputs[i], type))
+      run.output(position) =
+          run.memory + results.add(static_cast<size_t>(layout.outputElements[position]) * elementSize(type));
+  }
+  if (!layout.randomState.empty()) {
+    std::lock_guard lock(mutex);
+    run.seed = rng.seed;
+    run.step = options.step.value_or(rng.step);
+  }
+  run.profile = options.profile;
+  Status status = execute(run, engine().pool());
   if (options.report)
     options.report->runMs = msSince(start);
-  return status;
+  if (!status)
+    return status;
+  for (size_t i = 0; i != outputs.size(); ++i) {
+    size_t position = *outputAt(i);
+    ElementType type = signature.outputs[position]->type;
+    if (!outputs[i].bytes || inPlace(outputs[i], type))
+      continue;
+    if (outputs[i].type == type)
+      std::memcpy(outputs[i].data, run.output(position), outputs[i].bytes);
+    else
+      widenToF32(run.output(position), type, outputs[i].data, outputs[i].bytes / sizeof(float));
+  }
+  return Status::ok();
 }
 
 Result<std::vector<Tensor>> Executable::run(std::span<const NamedTensor> inputs, const RunOptions &options) {
   std::vector<size_t> all(state->signature().outputs.size());
-  for (size_t i = 0; i != all.size(); ++i)
-    all[i] = i;
+  std::iota(all.begin(), all.end(), 0);
   return runReadOutputs(inputs, all, options);
 }
 
@@ -240,36 +307,41 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
       return invalid("output " + std::to_string(output) + " does not exist: there are " +
                      std::to_string(signature.outputs.size()));
   // Before anything is compiled for a run that cannot succeed.
-  if (Result<ParamValues> params = state->paramsSet(); !params)
+  Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
+  if (!params)
     return params.takeError();
   auto ready = state->prepareRun(inputs, {}, options);
   if (!ready)
     return ready.takeError();
 
-  std::vector<Tensor> made(signature.outputs.size());
-  std::vector<void *> places(signature.outputs.size());
-  for (size_t output : outputs) {
-    if (places[output])
-      continue;
-    Result<Tensor> tensor = Tensor::allocate(signature.outputs[output]->type, (*ready)->plan->outputs[output]);
-    if (!tensor)
-      return Error{tensor.error().code, "output '" + signature.outputs[output]->name + "': " + tensor.error().message};
-    made[output] = std::move(*tensor);
-    places[output] = made[output].data();
-  }
-  if (Status status = state->run(**ready, inputs, options, std::move(places)); !status)
-    return status.takeError();
-  std::vector<Tensor> results;
+  std::vector<Tensor> results(outputs.size());
+  std::vector<OutputBuffer> buffers;
+  buffers.reserve(outputs.size());
+  std::vector<size_t> first(signature.outputs.size(), outputs.size()); // where an output is asked for first
   for (size_t i = 0; i != outputs.size(); ++i) {
-    bool again = std::find(outputs.begin() + static_cast<ptrdiff_t>(i) + 1, outputs.end(), outputs[i]) != outputs.end();
-    if (!again) {
-      results.push_back(std::move(made[outputs[i]]));
+    size_t output = outputs[i];
+    if (first[output] != outputs.size())
       continue;
-    }
-    Result<Tensor> copy = Tensor::copyOf(made[outputs[i]].view());
+    first[output] = i;
+    const data::TensorSpecT &spec = *signature.outputs[output];
+    Result<Tensor> tensor =
+        Tensor::allocate(spec.type, (*ready)->plan->outputs[output], state->engine().options().allocator);
+    if (!tensor)
+      return Error{tensor.error().code, outputTitle(spec.name) + ": " + tensor.error().message};
+    results[i] = std::move(*tensor);
+    buffers.push_back({spec.name, spec.type, results[i].data(), results[i].bytes()});
+  }
+  if (Status status = state->run(**ready, inputs, buffers, params->get(), options); !status)
+    return status.takeError();
+  for (size_t i = 0; i != outputs.size(); ++i) {
+    if (first[outputs[i]] == i)
+      continue;
+    const Tensor &made = results[first[outputs[i]]];
+    Result<Tensor> copy = Tensor::allocate(made.type(), made.shape(), state->engine().options().allocator);
     if (!copy)
       return copy.takeError();
-    results.push_back(std::move(*copy));
+    std::memcpy(copy->data(), made.data(), made.bytes());
+    results[i] = std::move(*copy);
   }
   return results;
 }
@@ -277,97 +349,179 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
 Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
                            const RunOptions &options) {
   const data::ModelSignatureT &signature = state->signature();
-  std::vector<size_t> positions;
+  Bits asked(signature.outputs.size());
   for (size_t i = 0; i != outputs.size(); ++i) {
     const OutputBuffer &output = outputs[i];
-    std::optional<size_t> position = state->model().findOutput(output.name);
+    std::optional<size_t> position = state->model().findOutput(output.name, i);
     if (!position)
-      return invalid("there is no output '" + std::string(output.name) + "'");
-    if (std::find(positions.begin(), positions.end(), *position) != positions.end())
-      return invalid("output '" + std::string(output.name) + "' is given twice");
+      return invalid("there is no " + outputTitle(output.name));
+    if (!asked.set(*position))
+      return invalid(outputTitle(output.name) + " is given twice");
     ElementType type = signature.outputs[*position]->type;
-    if (output.type != type && !(output.type == ElementType::F32 && isShortFloat(type)))
-      return invalid("output '" + std::string(output.name) + "' is " + elementTypeName(type) + ", but its buffer is " +
+    if (output.type != type && !isNarrowed(output.type, type))
+      return invalid(outputTitle(output.name) + " is " + elementTypeName(type) + ", but its buffer is " +
                      elementTypeName(output.type));
     if (output.bytes && !output.data)
-      return invalid("output '" + std::string(output.name) + "' has no buffer");
+      return invalid(outputTitle(output.name) + " has no buffer");
     for (const NamedTensor &input : inputs)
       if (overlap(output.data, output.bytes, input.tensor.data, input.tensor.bytes))
-        return invalid("the buffer of output '" + std::string(output.name) + "' overlaps input '" +
-                       std::string(input.name) + "'");
+        return invalid("the buffer of " + outputTitle(output.name) + " overlaps " + inputTitle(input.name));
     for (size_t other = 0; other != i; ++other)
       if (overlap(output.data, output.bytes, outputs[other].data, outputs[other].bytes))
         return invalid("the buffers of outputs '" + std::string(output.name) + "' and '" +
                        std::string(outputs[other].name) + "' overlap");
-    positions.push_back(*position);
   }
-  if (Result<ParamValues> params = state->paramsSet(); !params)
+  Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
+  if (!params)
     return params.takeError();
   auto ready = state->prepareRun(inputs, outputs, options);
   if (!ready)
     return ready.takeError();
+  return state->run(**ready, inputs, outputs, params->get(), options);
+}
 
-  std::vector<void *> places(signature.outputs.size());
-  std::vector<AlignedBytes> copies(outputs.size()); // of outputs that cannot be written in place
-  for (size_t i = 0; i != outputs.size(); ++i) {
-    const OutputBuffer &output = outputs[i];
-    const std::vector<int64_t> &shape = (*ready)->plan->outputs[positions[i]];
-    ElementType type = signature.outputs[positions[i]]->type;
-    auto elements = static_cast<size_t>(*elementCount(shape));
-    if (output.bytes != elements * elementSize(output.type))
-      return invalid("output '" + std::string(output.name) + "' has shape " + shapeString(shape) + " and takes " +
-                     std::to_string(elements * elementSize(output.type)) + " bytes, but its buffer has " +
-                     std::to_string(output.bytes));
-    if (output.type == type && output.data && isAligned(output.data, type)) {
-      places[positions[i]] = output.data;
-      continue;
-    }
-    copies[i] = allocateAligned(elements * elementSize(type));
-    if (!copies[i])
-      return Error{ErrorCode::OutOfRange, "no memory for output '" + std::string(output.name) + "'"};
-    places[positions[i]] = copies[i].get();
-  }
-  if (Status status = state->run(**ready, inputs, options, std::move(places)); !status)
-    return status;
-  for (size_t i = 0; i != outputs.size(); ++i) {
-    if (!copies[i] || !outputs[i].bytes)
-      continue;
-    ElementType type = signature.outputs[positions[i]]->type;
-    if (outputs[i].type == type)
-      std::memcpy(outputs[i].data, copies[i].get(), outputs[i].bytes);
-    else
-      widenToF32(copies[i].get(), type, outputs[i].data, outputs[i].bytes / sizeof(float));
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+Result<std::vector<int64_t>> Executable::State::sizesOf(const Binding &binding) const {
+  std::vector<int64_t> sizes(setup->solver().dims().size());
+  if (Status status = setup->solver().check(binding, sizes); !status)
+    return status.takeError();
+  // Here, too, sizes in buckets become those of their buckets.
+  return sizes;
+}
+
+Status Executable::prepare(const Binding &binding) { return prepare(std::span(&binding, 1)); }
+
+Status Executable::prepare(std::span<const Binding> bindings) {
+  for (const Binding &binding : bindings) {
+    Result<std::vector<int64_t>> sizes = state->sizesOf(binding);
+    if (!sizes)
+      return sizes.takeError();
+    if (Result<SpecializationCache::Acquired> acquired = state->setup->cache->get(*sizes); !acquired)
+      return acquired.takeError();
   }
   return Status::ok();
 }
 
-Status Executable::prepare(const Binding &binding) {
-  std::vector<int64_t> sizes(state->model().solver().dims().size());
-  if (Status status = state->model().solver().check(binding, sizes); !status)
-    return status;
-  Result<SpecializationCache::Acquired> acquired = state->cache->get(sizes);
-  return acquired ? Status::ok() : Status(acquired.takeError());
+Result<std::shared_ptr<Preparation>>
+Executable::prepareInBackground(std::span<const Binding> bindings,
+                                std::function<void(Preparation::Progress)> progress) {
+  std::vector<std::vector<int64_t>> all;
+  for (const Binding &binding : bindings) {
+    Result<std::vector<int64_t>> sizes = state->sizesOf(binding);
+    if (!sizes)
+      return sizes.takeError();
+    all.push_back(std::move(*sizes));
+  }
+  return state->setup->cache->prepareInBackground(std::move(all), std::move(progress));
 }
+
+std::shared_ptr<Preparation> Executable::likely() const { return state->setup->likely; }
 
 Result<Binding> Executable::solve(std::span<const NamedTensor> inputs, const Binding &given) const {
-  return state->model().solver().solve(inputs, given);
+  return state->setup->solver().solve(inputs, given);
 }
 
 //===----------------------------------------------------------------------===//
-// The rest
+// Making
 //===----------------------------------------------------------------------===//
 
-Executable::Executable(std::unique_ptr<State> state) : state(std::move(state)) {}
+namespace {
+/// Adds what the hints say to the signature's dims.
+Status tighten(data::ModelSignatureT &signature, std::span<const DimHint> hints) {
+  std::set<std::string_view> seen;
+  for (const DimHint &hint : hints) {
+    std::string what = "hint of dim '" + hint.dim + "'";
+    auto found = std::find_if(signature.dims.begin(), signature.dims.end(),
+                              [&](const auto &dim) { return dim->name == hint.dim; });
+    if (found == signature.dims.end())
+      return invalid(what + ": the model has no such dim");
+    if (!seen.insert(hint.dim).second)
+      return invalid(what + ": there is another one");
+    if (hint.min < 0 || hint.multiple < 1)
+      return invalid(what + ": sizes are 0 or more, and multiples of 1 or more");
+    if (!hint.buckets.empty())
+      return Error{ErrorCode::Unsupported, what + ": buckets"};
+    data::DimT &dim = **found;
+    dim.min = std::max(dim.min, hint.min);
+    dim.max = std::min(dim.max, hint.max);
+    bool none =
+        __builtin_mul_overflow(dim.multiple / std::gcd(dim.multiple, hint.multiple), hint.multiple, &dim.multiple);
+    // The first multiple that is not below the range.
+    int64_t up = none || dim.min % dim.multiple == 0 ? 0 : dim.multiple - dim.min % dim.multiple, first = 0;
+    if (none || __builtin_add_overflow(dim.min, up, &first) || first > dim.max)
+      return invalid(what + ": with what the model says of the dim, no size is left");
+    for (int64_t size : hint.likely)
+      if (size < dim.min || size > dim.max || size % dim.multiple != 0)
+        return invalid(what + ": its likely size " + std::to_string(size) + " is none it can have");
+    // What the model expects and the hint rules out is not likely any more.
+    std::erase_if(dim.likely,
+                  [&](int64_t size) { return size < dim.min || size > dim.max || size % dim.multiple != 0; });
+    dim.likely.insert(dim.likely.end(), hint.likely.begin(), hint.likely.end());
+  }
+  return Status::ok();
+}
+
+/// All combinations of likely sizes that a run can have.
+Result<std::vector<std::vector<int64_t>>> likelySizes(const data::ModelSignatureT &signature,
+                                                      const BindingSolver &solver, size_t most) {
+  std::vector<std::vector<int64_t>> all = {{}};
+  for (const auto &dim : signature.dims) {
+    std::set<int64_t> sizes(dim->likely.begin(), dim->likely.end());
+    if (sizes.empty())
+      return invalid("likely sizes: dim '" + dim->name + "' has none");
+    if (sizes.size() > most / all.size())
+      return invalid("likely sizes: more combinations than the " + std::to_string(most) + " entries of the cache");
+    std::vector<std::vector<int64_t>> longer;
+    for (const std::vector<int64_t> &begin : all)
+      for (int64_t size : sizes) {
+        longer.push_back(begin);
+        longer.back().push_back(size);
+      }
+    all = std::move(longer);
+  }
+  // Dims may depend on each other.
+  std::erase_if(all, [&](std::vector<int64_t> &sizes) { return !solver.check(solver.binding(sizes), sizes); });
+  return all;
+}
+} // namespace
+
+Executable::Executable(std::shared_ptr<State> state) : state(std::move(state)) {}
 Executable::~Executable() = default;
 
 Result<std::shared_ptr<Executable>> Executable::create(std::shared_ptr<Engine> engine,
                                                        std::shared_ptr<const Model> model, ExecutableOptions options) {
-  assert(engine && model && "an executable needs an engine and a model");
-  size_t capacity = options.cacheEntries ? options.cacheEntries : engine->options().cacheEntries;
-  auto state = std::make_unique<State>();
+  if (!engine || !model)
+    return invalid(std::string("an executable needs ") + (engine ? "a model" : "an engine"));
+  size_t entries = options.cacheEntries ? options.cacheEntries : engine->options().cacheEntries;
+  size_t bytes = options.cacheBytes.value_or(engine->options().cacheBytes);
+  auto setup = std::make_shared<ExecutableSetup>();
+  std::optional<data::ModelSignatureT> signature;
+  if (!options.hints.empty() || options.prepareLikely) {
+    signature.emplace(model->signature());
+    if (Status status = tighten(*signature, options.hints); !status)
+      return status.takeError();
+    Result<BindingSolver> solver = BindingSolver::create(*signature);
+    if (!solver)
+      return solver.takeError();
+    setup->tightened.emplace(std::move(*solver));
+  }
+  auto state = std::make_shared<State>();
   state->params.resize(model->signature().params.size());
   state->rng = options.rng;
-  state->cache = std::make_shared<SpecializationCache>(std::move(engine), std::move(model), capacity);
+  setup->cache = std::make_shared<SpecializationCache>(std::move(engine), std::move(model), entries, bytes);
+  if (options.prepareLikely) {
+    auto sizes = likelySizes(*signature, setup->solver(), entries);
+    if (!sizes)
+      return sizes.takeError();
+    auto likely = setup->cache->prepareInBackground(std::move(*sizes), nullptr);
+    if (!likely)
+      return likely.takeError();
+    setup->likely = std::move(*likely);
+  }
+  state->setup = std::move(setup);
   return std::shared_ptr<Executable>(new Executable(std::move(state)));
 }
 
@@ -382,16 +536,17 @@ RngOptions Executable::rng() const {
 }
 
 std::shared_ptr<Executable> Executable::clone() const {
-  auto copy = std::make_unique<State>();
-  copy->cache = state->cache;
+  auto copy = std::make_shared<State>();
+  copy->setup = state->setup;
   std::lock_guard lock(state->mutex);
   copy->params = state->params;
+  copy->snapshot = state->snapshot;
   copy->rng = state->rng;
   return std::shared_ptr<Executable>(new Executable(std::move(copy)));
 }
 
-Statistics Executable::stats() const { return state->cache->stats(); }
-std::vector<BindingInfo> Executable::bindings() const { return state->cache->bindings(); }
-std::optional<MissReport> Executable::explain() const { return state->cache->explain(); }
-const std::shared_ptr<const Model> &Executable::model() const { return state->cache->model; }
-const std::shared_ptr<Engine> &Executable::engine() const { return state->cache->engine; }
+Statistics Executable::stats() const { return state->setup->cache->stats(); }
+std::vector<BindingInfo> Executable::bindings() const { return state->setup->cache->bindings(); }
+std::optional<MissReport> Executable::explain() const { return state->setup->cache->explain(); }
+const std::shared_ptr<const Model> &Executable::model() const { return state->setup->cache->model; }
+const std::shared_ptr<Engine> &Executable::engine() const { return state->setup->cache->engine; }

@@ -40,11 +40,21 @@ Status parseSpecs(const Specs &specs, const char *what, const std::set<std::stri
   return Status::ok();
 }
 
-std::optional<size_t> position(const Specs &specs, std::string_view name) {
-  auto it = std::find_if(specs.begin(), specs.end(), [&](const auto &spec) { return spec->name == name; });
-  if (it == specs.end())
+std::unordered_map<std::string_view, size_t> positionsOf(const Specs &specs) {
+  std::unordered_map<std::string_view, size_t> positions;
+  for (size_t i = 0; i != specs.size(); ++i)
+    positions.emplace(specs[i]->name, i);
+  return positions;
+}
+
+std::optional<size_t> position(const Specs &specs, const std::unordered_map<std::string_view, size_t> &positions,
+                               std::string_view name, size_t guess) {
+  if (guess < specs.size() && specs[guess]->name == name)
+    return guess;
+  auto it = positions.find(name);
+  if (it == positions.end())
     return std::nullopt;
-  return static_cast<size_t>(it - specs.begin());
+  return it->second;
 }
 } // namespace
 
@@ -80,11 +90,20 @@ Result<std::shared_ptr<const Model>> Model::create(data::ModelSignatureT signatu
     return solver.takeError();
   model->bindingSolver.emplace(std::move(*solver));
   model->description = std::move(signature);
+  model->inputPositions = positionsOf(model->description.inputs);
+  model->outputPositions = positionsOf(model->description.outputs);
+  model->paramPositions = positionsOf(model->description.params);
   model->weightTable = weights ? std::move(weights) : std::make_shared<WeightTable>();
   model->compilerSide = std::move(compiler);
   return std::shared_ptr<const Model>(std::move(model));
 }
 
-std::optional<size_t> Model::findInput(std::string_view name) const { return position(description.inputs, name); }
-std::optional<size_t> Model::findOutput(std::string_view name) const { return position(description.outputs, name); }
-std::optional<size_t> Model::findParam(std::string_view name) const { return position(description.params, name); }
+std::optional<size_t> Model::findInput(std::string_view name, size_t guess) const {
+  return position(description.inputs, inputPositions, name, guess);
+}
+std::optional<size_t> Model::findOutput(std::string_view name, size_t guess) const {
+  return position(description.outputs, outputPositions, name, guess);
+}
+std::optional<size_t> Model::findParam(std::string_view name, size_t guess) const {
+  return position(description.params, paramPositions, name, guess);
+}

@@ -5,7 +5,7 @@
 #include "AlignedBytes.h"
 #include "rlx/Runtime/WeightTable.h"
 
-#include <map>
+#include <atomic>
 #include <mutex>
 
 namespace rlx {
@@ -16,17 +16,28 @@ class ParamValue {
 public:
   ParamValue(data::ElementType type, int64_t elements, AlignedBytes bytes)
       : type(type), count(elements), plain(std::move(bytes)) {}
+  ~ParamValue();
+  ParamValue(const ParamValue &) = delete;
+  ParamValue &operator=(const ParamValue &) = delete;
 
   int64_t elements() const { return count; }
-  /// The value under a layout, packed at the first call.
+  /// The value under a layout, packed at the first call; later ones take no lock.
   Result<const void *> get(const WeightLayout &layout) const;
 
 private:
+  struct Packed {
+    WeightLayout layout;
+    PackedBytes bytes;
+    const Packed *next;
+  };
+  const Packed *find(const WeightLayout &layout) const;
+
   data::ElementType type;
   int64_t count;
   AlignedBytes plain;
-  mutable std::mutex mutex; // guards `packed`
-  mutable std::map<WeightLayout, PackedBytes> packed;
+  mutable std::mutex mutex; // held while packing
+  /// Grows at its front only.
+  mutable std::atomic<const Packed *> packed{nullptr};
 };
 
 /// One per param of the signature; null while unset.

@@ -32,8 +32,9 @@ public:
   /// Errors (InvalidModel): an expression or constraint that does not parse or
   /// uses a name that is not among the dims; a name twice, empty or with control
   /// characters; a range that is empty or negative; a multiple below 1; more than
-  /// 1024 dims.
+  /// kMaxDims dims.
   static Result<BindingSolver> create(const data::ModelSignatureT &signature);
+  static constexpr size_t kMaxDims = 1024;
   ~BindingSolver();
   BindingSolver(BindingSolver &&) noexcept;
   BindingSolver &operator=(BindingSolver &&) noexcept;
@@ -46,8 +47,8 @@ public:
   /// f16 and bf16 too). `outputs` are those of a run into the caller's buffers:
   /// any subset, each once. `sizes` has one place per dim.
   ///
-  /// Allocates nothing where every dim is an axis of some shape by itself and
-  /// nothing is wrong. Errors name the dim, the input, the axis and the sizes.
+  /// Allocates nothing where every dim is given or an axis of some shape by itself,
+  /// there are at most 512 inputs and outputs, and nothing is wrong. Errors name the dim, the input, the axis and the sizes.
   Status solve(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs, const Binding &given,
                std::span<int64_t> sizes) const;
   /// The same as a Binding.

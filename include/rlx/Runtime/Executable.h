@@ -32,7 +32,7 @@ struct RngOptions {
 struct Bucket {
   int64_t first = 0, end = 0;
 };
-/// [0, low], then up to each power of two in (low, high]: powerOfTwoBuckets(8, 64)
+/// [1, low], then up to each power of two in (low, high]: powerOfTwoBuckets(8, 64)
 /// runs 3 at 8, 9 at 16 and 33 at 64. Errors: low or high no power of two, low > high.
 Result<std::vector<Bucket>> powerOfTwoBuckets(int64_t low, int64_t high);
 
@@ -106,8 +106,10 @@ struct RawOutput {
 };
 
 /// Memory of runs that the caller holds on to, so that outputs can be read where
-/// they lie. One run at a time; a second one at the same time is an error
-/// (InvalidArgument). Keeps its executable alive.
+/// they lie. It grows with the outputs, and is replaced where they have become much
+/// smaller. One run at a time; a second one at the same time is an error
+/// (InvalidArgument), and so is an input that lies in this memory. Keeps what its
+/// executable consists of alive, params and all.
 class RunContext {
 public:
   ~RunContext();
@@ -116,6 +118,9 @@ public:
   Result<std::span<const RawOutput>> run(std::span<const NamedTensor> inputs, const RunOptions &options = {});
   Result<std::span<const RawOutput>> runReadOutputs(std::span<const NamedTensor> inputs,
                                                     std::span<const size_t> outputs, const RunOptions &options = {});
+  /// Gives the memory back to the engine: outputs are not valid any more. Does
+  /// nothing while a run goes on.
+  void trim();
 
 private:
   friend class Executable;
@@ -155,7 +160,9 @@ public:
                                              const RunOptions &options = {});
   /// Computes into the caller's buffers: any subset of the outputs, each once.
   /// Their sizes help to solve the binding. A buffer must not overlap an input
-  /// or another buffer. On error the buffers' contents are unspecified.
+  /// or another buffer (InvalidArgument). On error the buffers' contents are
+  /// unspecified. Where the specialization is there and its steps are too short to
+  /// be shared between threads, nothing is allocated (up to 512 inputs and outputs).
   Status runInto(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
                  const RunOptions &options = {});
 
@@ -194,9 +201,10 @@ public:
   const std::shared_ptr<Engine> &engine() const;
 
 private:
+  friend class RunContext;
   struct State;
-  explicit Executable(std::unique_ptr<State> state);
-  std::unique_ptr<State> state;
+  explicit Executable(std::shared_ptr<State> state);
+  std::shared_ptr<State> state;
 };
 
 } // namespace rlx

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace rlx {
@@ -41,10 +42,10 @@ public:
   const std::vector<std::vector<DimExpr>> &outputShapes() const { return outputs; }
   const std::vector<std::vector<DimExpr>> &paramShapes() const { return params; }
 
-  /// Positions by name.
-  std::optional<size_t> findInput(std::string_view name) const;
-  std::optional<size_t> findOutput(std::string_view name) const;
-  std::optional<size_t> findParam(std::string_view name) const;
+  /// Positions by name, in constant time. `guess`: where it probably is.
+  std::optional<size_t> findInput(std::string_view name, size_t guess = 0) const;
+  std::optional<size_t> findOutput(std::string_view name, size_t guess = 0) const;
+  std::optional<size_t> findParam(std::string_view name, size_t guess = 0) const;
 
 private:
   Model() = default;
@@ -53,6 +54,9 @@ private:
   std::shared_ptr<CompilerInterface> compilerSide;
   std::optional<BindingSolver> bindingSolver;
   std::vector<std::vector<DimExpr>> inputs, outputs, params;
+  /// Of the names in `description`.
+  using Positions = std::unordered_map<std::string_view, size_t>;
+  Positions inputPositions, outputPositions, paramPositions;
 };
 
 } // namespace rlx
