@@ -4,18 +4,21 @@
 
 #include "HostFolder.h"
 #include "ModelCompiler.h"
+#include "Prepare.h"
 #include "Session.h"
 
 #include "rlx/Codegen/Plan/EmitPlan.h"
-#include "rlx/Import/ModuleIO.h"
 #include "rlx/Import/Onnx.h"
 #include "rlx/Runtime/Model.h"
 #include "rlx/Transforms/Pipelines.h"
 
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 
@@ -83,8 +86,8 @@ Status checkUntil(const LoadOptions &options) {
   return Status::ok();
 }
 
-/// From a module as written or imported to a model.
-Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOptions &options) {
+/// From a module as written or imported to what the runtime and the compiler need of it.
+Result<PreparedModel> prepare(MLIRContext &context, Source source, const LoadOptions &options) {
   Stopwatch watch;
   unsigned dumped = 0;
   if (Status status = dumpModule(*source.module, options.dumpDir, dumped++, kImport.str()); !status)
@@ -133,25 +136,32 @@ Result<LoadedModel> makeModel(MLIRContext &context, Source source, const LoadOpt
   Result<data::ModelSignatureT> signature = codegen::emitSignature(*graph);
   if (!signature)
     return signature.takeError();
-  std::shared_ptr<CompilerInterface> compiler;
-  if (stopped) {
-    compiler = std::make_shared<StoppedCompiler>(options.until);
-  } else {
+  PreparedModel prepared;
+  if (!stopped) {
     Result<std::shared_ptr<ModelCompiler>> made = ModelCompiler::create(*source.module, options.dumpDir, dumped);
     if (!made)
       return made.takeError();
-    compiler = std::move(*made);
+    prepared.compiler = std::move(*made);
   }
+  prepared.signature = std::move(*signature);
+  prepared.weights = std::move(source.weights);
+  prepared.warnings = std::move(source.warnings);
+  source.times.emplace_back("model", watch.lap());
+  prepared.times = std::move(source.times);
+  return prepared;
+}
+
+Result<LoadedModel> makeModel(Result<PreparedModel> prepared, const LoadOptions &options) {
+  if (!prepared)
+    return prepared.takeError();
+  std::shared_ptr<CompilerInterface> compiler = std::move(prepared->compiler);
+  if (!compiler)
+    compiler = std::make_shared<StoppedCompiler>(options.until);
   Result<std::shared_ptr<const Model>> model =
-      Model::create(std::move(*signature), std::move(source.weights), std::move(compiler));
+      Model::create(std::move(prepared->signature), std::move(prepared->weights), std::move(compiler));
   if (!model)
     return model.takeError();
-  LoadedModel loaded;
-  loaded.model = std::move(*model);
-  loaded.warnings = std::move(source.warnings);
-  source.times.emplace_back("model", watch.lap());
-  loaded.times = std::move(source.times);
-  return loaded;
+  return LoadedModel{std::move(*model), std::move(prepared->warnings), std::move(prepared->times)};
 }
 
 } // namespace
@@ -166,27 +176,55 @@ const std::vector<std::string> &stageNames() {
   return names;
 }
 
-Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options) {
+Result<PreparedModel> prepareFile(const std::string &path, const LoadOptions &options) {
   if (Status status = checkUntil(options); !status)
     return status.takeError();
   std::unique_ptr<MLIRContext> context = makeContext();
   Result<Source> source = readSource(*context, path, options);
   if (!source)
     return source.takeError();
-  return makeModel(*context, std::move(*source), options);
+  return prepare(*context, std::move(*source), options);
 }
 
-Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTable> weights,
-                               const LoadOptions &options) {
+Result<PreparedModel> prepareModule(std::string_view module, WeightLookup weights, const LoadOptions &options) {
   if (Status status = checkUntil(options); !status)
     return status.takeError();
   if (options.dynamicInputs || !options.weightsFile.empty())
     return Error{ErrorCode::InvalidArgument, "a module in memory has its weights beside it, and its dims are declared"};
   std::unique_ptr<MLIRContext> context = makeContext();
-  Result<OpenedModule> opened = readMlir(*context, module, "module", std::move(weights));
-  if (!opened)
-    return opened.takeError();
-  return makeModel(*context, Source{std::move(opened->module), std::move(opened->weights), {}, {}}, options);
+  Result<OwningOpRef<ModuleOp>> parsed = parseMlir(*context, module, "module", weights);
+  if (!parsed)
+    return parsed.takeError();
+  return prepare(*context, Source{std::move(*parsed), nullptr, {}, {}}, options);
+}
+
+Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &options) {
+  return makeModel(prepareFile(path, options), options);
+}
+
+Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTable> weights,
+                               const LoadOptions &options) {
+  auto find = [&](llvm::StringRef name) { return weights ? weights->find(name) : nullptr; };
+  Result<PreparedModel> prepared = prepareModule(module, find, options);
+  if (prepared)
+    prepared->weights = std::move(weights);
+  return makeModel(std::move(prepared), options);
+}
+
+Result<LoadedModel> loadModule(ModuleOp module, std::shared_ptr<WeightTable> weights, const LoadOptions &options) {
+  if (!module)
+    return Error{ErrorCode::InvalidArgument, "no module"};
+  {
+    DiagnosticCollector said(module.getContext());
+    if (failed(mlir::verify(module)))
+      return Error{ErrorCode::InvalidModel, said.firstError()};
+  }
+  // Into a context of its own: passes rewrite the graph, and leave types behind that live as long as their context.
+  std::string bytecode;
+  llvm::raw_string_ostream stream(bytecode);
+  if (failed(writeBytecodeToFile(module, stream)))
+    return Error{ErrorCode::Internal, "the module cannot be written as bytecode"};
+  return loadModule(bytecode, std::move(weights), options);
 }
 
 } // namespace rlx::compiler

@@ -43,6 +43,12 @@ Result<std::shared_ptr<ModelCompiler>> ModelCompiler::create(ModuleOp module, st
   return compiler;
 }
 
+std::shared_ptr<ModelCompiler> ModelCompiler::open(std::string prepared) {
+  std::shared_ptr<ModelCompiler> compiler(new ModelCompiler);
+  compiler->bytecode = std::move(prepared);
+  return compiler;
+}
+
 Result<ModelCompiler::Session *> ModelCompiler::session() {
   if (current && current->uses++ < kUsesOfContext)
     return current.get();

@@ -20,7 +20,11 @@ public:
   /// `module` is prepared. Errors: it cannot be written as bytecode.
   static Result<std::shared_ptr<ModelCompiler>> create(mlir::ModuleOp module, std::string dumpDir,
                                                        unsigned stagesDumped);
+  /// Of a graph in the form that prepared() gave, in this process or another of the same build.
+  static std::shared_ptr<ModelCompiler> open(std::string prepared);
   ~ModelCompiler() override;
+  /// The prepared graph as bytecode, for open().
+  const std::string &prepared() const { return bytecode; }
 
   Result<SpecializeReply> specialize(const Binding &binding) override;
   Result<std::vector<data::KernelImageT>> compileKernels(std::span<const data::KernelSpecT> specs, ThreadPool &pool,

@@ -83,7 +83,8 @@ Status verifyModule(ModuleOp module) {
   DiagnosticCollector said(module.getContext());
   if (succeeded(mlir::verify(module)))
     return Status::ok();
-  return Error{ErrorCode::Internal, said.firstError()};
+  std::string error = said.firstError();
+  return Error{ErrorCode::InvalidModel, error.empty() ? "the prepared graph is not valid" : error};
 }
 
 Status runPasses(PassManager &manager, ModuleOp module, ErrorCode code) {

@@ -54,7 +54,7 @@ private:
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
 };
 
-/// Verifies a module that passes have made; what is wrong with it is a bug of ours.
+/// Verifies what passes have made of a caller's graph. Error (InvalidModel): the op that the graph made wrong.
 Status verifyModule(mlir::ModuleOp module);
 
 /// Runs passes on a module; what they said becomes the error.

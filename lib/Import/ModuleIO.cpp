@@ -151,13 +151,13 @@ static Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &
 }
 
 /// Every weight that the module names is a row of its type and shape.
-static Status checkWeights(OpenedModule &opened, const std::string &path) {
+static Status checkWeights(mlir::ModuleOp module, WeightLookup weights, const std::string &path) {
   Status status;
-  opened.module->walk([&](ir::WeightOp op) {
+  module->walk([&](ir::WeightOp op) {
     if (!status)
       return;
     auto type = llvm::cast<mlir::RankedTensorType>(op.getResult().getType());
-    const WeightRow *row = opened.weights->find(op.getRow());
+    const WeightRow *row = weights(op.getRow());
     std::string name = path + ": weight '" + onnx_import::printable(op.getRow().str()) + "'";
     if (!row)
       status = Error{ErrorCode::InvalidModel, name + " is not among the weights"};
@@ -168,15 +168,14 @@ static Status checkWeights(OpenedModule &opened, const std::string &path) {
   return status;
 }
 
-Result<OpenedModule> rlx::readMlir(mlir::MLIRContext &context, std::string_view module, const std::string &name,
-                                   std::shared_ptr<WeightTable> weights) {
+Result<mlir::OwningOpRef<mlir::ModuleOp>> rlx::parseMlir(mlir::MLIRContext &context, std::string_view module,
+                                                         const std::string &name, WeightLookup weights) {
   Result<mlir::OwningOpRef<mlir::ModuleOp>> parsed = parseModule(context, module, name);
   if (!parsed)
     return parsed.takeError();
-  OpenedModule result{std::move(*parsed), weights ? std::move(weights) : std::make_shared<WeightTable>()};
-  if (Status status = checkWeights(result, name); !status)
+  if (Status status = checkWeights(**parsed, weights, name); !status)
     return status.takeError();
-  return result;
+  return parsed;
 }
 
 Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string &path,
@@ -211,7 +210,8 @@ Result<OpenedModule> rlx::openMlir(mlir::MLIRContext &context, const std::string
   } else {
     result.weights = std::make_shared<WeightTable>();
   }
-  if (Status status = checkWeights(result, path); !status)
+  auto find = [&](llvm::StringRef name) { return result.weights->find(name); };
+  if (Status status = checkWeights(*result.module, find, path); !status)
     return status.takeError();
   return result;
 }

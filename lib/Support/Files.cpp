@@ -21,11 +21,10 @@ Error ioError(const char *what, const std::string &path, int number) {
   return ioError(what, path, std::string(std::strerror(number)));
 }
 
-/// Bytes that are unmapped with their owner.
-struct Mapping {
-  void *at;
-  size_t bytes;
-  ~Mapping() { ::munmap(at, bytes); }
+/// Unmaps; found again by its type in owners that know no type of theirs.
+struct Unmap {
+  FileMapping mapping;
+  void operator()(const void *) const { ::munmap(const_cast<std::byte *>(mapping.bytes.data()), mapping.bytes.size()); }
 };
 } // namespace
 
@@ -36,9 +35,14 @@ Descriptor::~Descriptor() {
 
 Result<OpenFile> rlx::openFile(const std::string &path) {
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
-  OpenFile result{Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
-  if (!result.file)
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file)
     return ioError("open", path, errno);
+  return takeFile(std::move(file), path);
+}
+
+Result<OpenFile> rlx::takeFile(Descriptor file, const std::string &path) {
+  OpenFile result{std::move(file)};
   struct stat info;
   if (::fstat(result.file.get(), &info) != 0)
     return ioError("open", path, errno);
@@ -52,13 +56,37 @@ Result<MappedFile> rlx::mapFile(const std::string &path) {
   Result<OpenFile> open = openFile(path);
   if (!open)
     return open.takeError();
-  if (open->bytes == 0)
+  return mapFile(*open, path);
+}
+
+Result<MappedFile> rlx::mapFile(const OpenFile &open, const std::string &path) {
+  if (open.bytes == 0)
     return MappedFile{std::make_shared<char>(), {}};
-  void *at = ::mmap(nullptr, open->bytes, PROT_READ, MAP_PRIVATE, open->file.get(), 0);
+  struct stat info;
+  if (::fstat(open.file.get(), &info) != 0)
+    return ioError("map", path, errno);
+  void *at = ::mmap(nullptr, open.bytes, PROT_READ, MAP_PRIVATE, open.file.get(), 0);
   if (at == MAP_FAILED)
     return ioError("map", path, errno);
-  return MappedFile{std::shared_ptr<const Mapping>(new Mapping{at, open->bytes}),
-                    {static_cast<const std::byte *>(at), open->bytes}};
+  std::span<const std::byte> bytes(static_cast<const std::byte *>(at), open.bytes);
+  return MappedFile{std::shared_ptr<const void>(bytes.data(), Unmap{{path, info.st_dev, info.st_ino, bytes}}), bytes};
+}
+
+const FileMapping *rlx::mappingOf(const std::shared_ptr<const void> &owner) {
+  const auto *unmap = std::get_deleter<Unmap>(owner);
+  return unmap ? &unmap->mapping : nullptr;
+}
+
+Result<OpenFile> rlx::reopen(const FileMapping &mapping) {
+  Result<OpenFile> open = openFile(mapping.path);
+  if (!open)
+    return open.takeError();
+  struct stat info;
+  if (::fstat(open->file.get(), &info) != 0)
+    return ioError("open", mapping.path, errno);
+  if (info.st_dev != mapping.device || info.st_ino != mapping.inode || open->bytes < mapping.bytes.size())
+    return ioError("open", mapping.path, "it was replaced while it was read");
+  return open;
 }
 
 Status rlx::writeAll(const Descriptor &file, const std::string &path, std::span<const std::byte> bytes) {

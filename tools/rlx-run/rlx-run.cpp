@@ -34,7 +34,7 @@ namespace {
 struct Flags {
   std::string model;
   std::vector<std::string> inputs, dataFolders, dims, params;
-  std::string expect, outputFolder, dumpFolder, until, weights;
+  std::string expect, outputFolder, dumpFolder, until, weights, compiler = "process";
   std::optional<uint64_t> randomSeed;
   int64_t randomMax = 2;
   Tolerance tolerance;
@@ -101,6 +101,11 @@ void declareFlags(CLI::App &app, Flags &flags) {
                  "Threads of a run and of compiling, 256 at most; 0: one per core this process may use")
       ->type_name("N")
       ->capture_default_str();
+  app.add_option("--compiler", flags.compiler,
+                 "Where compiling happens: in this process, or in a worker process, which this one survives")
+      ->type_name("process|worker")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"process", "worker"}));
   app.add_flag("--json", flags.json, "Print one JSON document instead of text");
   app.add_flag("--stats", flags.stats, "Print what was compiled, instantiated and hit, by binding");
   app.add_flag("--profile", flags.profile, "Print where the time of the runs goes, by step");
@@ -519,6 +524,11 @@ Result<Run> runDataSet(const Flags &flags, Executable &executable, const DataSet
 int runModel(const CLI::App &app, const Flags &flags) {
   EngineOptions engineOptions;
   engineOptions.threads = flags.threads;
+  bool worker = flags.compiler == "worker";
+  if (worker && !(flags.dumpFolder.empty() && flags.until.empty()))
+    return fail(app, "--dump-dir and --until need the compiler in this process");
+  if (worker)
+    engineOptions.compiler = CompilerPlace::Worker;
   Result<std::shared_ptr<Engine>> engine = Engine::create(std::move(engineOptions));
   if (!engine)
     return fail(app, fmt::format("--threads {}: {}", flags.threads, engine.error().message));
@@ -535,7 +545,7 @@ int runModel(const CLI::App &app, const Flags &flags) {
   load.dumpDir = flags.dumpFolder;
   load.until = flags.until;
   auto start = std::chrono::steady_clock::now();
-  Result<compiler::LoadedModel> loaded = compiler::loadModel(flags.model, load);
+  Result<LoadedModel> loaded = worker ? loadModel(**engine, flags.model, load) : compiler::loadModel(flags.model, load);
   if (!loaded)
     return fail(app, loaded.error());
   double loadMs = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

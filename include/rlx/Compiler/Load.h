@@ -2,26 +2,22 @@
 #ifndef RLX_COMPILER_LOAD_H
 #define RLX_COMPILER_LOAD_H
 
+#include "rlx/Runtime/CompilerLibrary.h"
+#include "rlx/Runtime/Load.h"
 #include "rlx/Support/Result.h"
 
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-namespace rlx {
-class Model;
-class WeightTable;
-} // namespace rlx
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
 
 namespace rlx::compiler {
 
-struct LoadOptions {
-  /// ONNX only: every input dim becomes a named dim of its own.
-  bool dynamicInputs = false;
-  /// .mlir only: the weights, when not in the file that the module names.
-  std::string weightsFile;
+struct LoadOptions : rlx::LoadOptions {
   /// When set: the IR after each stage is written there as NN-stage.mlir, and
   /// the LLVM IR of each kernel as kernel-*.ll. The folder must exist.
   std::string dumpDir;
@@ -29,12 +25,12 @@ struct LoadOptions {
   std::string until;
 };
 
-struct LoadedModel {
-  std::shared_ptr<const Model> model;
-  std::vector<std::string> warnings;
-  /// Milliseconds by phase: what reading was made of (parse, import; or read), prepare, model.
-  std::vector<std::pair<std::string, double>> times;
-};
+/// Milliseconds by phase: what reading was made of (parse, import; or read), prepare, model.
+using rlx::LoadedModel;
+
+/// For EngineOptions::compilerSource, of a program that links the compiler: rlx::loadModel
+/// then reads models with it, and opens no library.
+std::shared_ptr<CompilerSource> inProcess();
 
 /// Loads a .onnx or .mlir file, prepares the graph and gives a model
 /// whose compiler works in this process. Errors: Io, InvalidModel, Unsupported
@@ -45,6 +41,11 @@ Result<LoadedModel> loadModel(const std::string &path, const LoadOptions &option
 /// `weights` holds the rows that it names; null for none. Errors: InvalidModel,
 /// Unsupported; InvalidArgument for an option that is about files.
 Result<LoadedModel> loadModule(std::string_view module, std::shared_ptr<WeightTable> weights = nullptr,
+                               const LoadOptions &options = {});
+
+/// The same for a module that its maker still holds, such as GraphBuilder's. It is
+/// read, not changed, and not needed afterwards; ops of other dialects are an error.
+Result<LoadedModel> loadModule(mlir::ModuleOp module, std::shared_ptr<WeightTable> weights = nullptr,
                                const LoadOptions &options = {});
 
 /// Stages in the order they run, as `until` takes them.

@@ -7,6 +7,8 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <memory>
 #include <string>
@@ -35,12 +37,15 @@ Status writeModule(mlir::ModuleOp module, const WeightTable &weights, const std:
 /// Unsupported for bytecode, whose reader is not safe on a stranger's bytes.
 Result<OpenedModule> openMlir(mlir::MLIRContext &context, const std::string &path, const std::string &weightsFile = {});
 
+/// A row of the weights by name, or null. Its type and shape are looked at, not its bytes.
+using WeightLookup = llvm::function_ref<const WeightRow *(llvm::StringRef)>;
+
 /// Reads and verifies a module that is in memory, text or (from a source that
-/// the caller trusts) bytecode. `weights`
-/// holds the rows that it names (null: none); `rlx.weights` is not looked at, and
-/// no file is opened. `name` stands for the path in messages. Errors: InvalidModel.
-Result<OpenedModule> readMlir(mlir::MLIRContext &context, std::string_view module, const std::string &name,
-                              std::shared_ptr<WeightTable> weights = nullptr);
+/// the caller trusts) bytecode. `weights` has the rows that it names; `rlx.weights`
+/// is not looked at, and no file is opened. `name` stands for the path in messages.
+/// Errors: InvalidModel.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> parseMlir(mlir::MLIRContext &context, std::string_view module,
+                                                    const std::string &name, WeightLookup weights);
 
 } // namespace rlx
 

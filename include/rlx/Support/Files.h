@@ -5,6 +5,7 @@
 #include "rlx/Support/Result.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,8 @@ struct OpenFile {
 /// Opens a regular file to read. Errors (Io) name the path. A folder, a pipe or a device is refused, and never waited
 /// for, so that a wrong path cannot hang the caller.
 Result<OpenFile> openFile(const std::string &path);
+/// The same for a descriptor that is open already; `path` is for messages.
+Result<OpenFile> takeFile(Descriptor file, const std::string &path);
 
 /// A regular file mapped read only: the bytes stay where they are, page by page as they are touched. `owner` keeps them
 /// mapped. The file must not shrink meanwhile.
@@ -48,6 +51,19 @@ struct MappedFile {
 };
 /// Errors: as openFile().
 Result<MappedFile> mapFile(const std::string &path);
+/// The same for a file that is open already; `path` is for messages.
+Result<MappedFile> mapFile(const OpenFile &open, const std::string &path);
+
+/// What a mapped file was: enough to find it again, and to see whether it is the same.
+struct FileMapping {
+  std::string path;
+  uint64_t device = 0, inode = 0;
+  std::span<const std::byte> bytes;
+};
+/// What `owner` keeps mapped, when it is a MappedFile's owner; else null.
+const FileMapping *mappingOf(const std::shared_ptr<const void> &owner);
+/// Opens the file of a mapping once more. Error (Io): there is another one by now.
+Result<OpenFile> reopen(const FileMapping &mapping);
 
 /// Writes all of `bytes`, in as many turns as it takes. `path` is for the message of an error (Io).
 Status writeAll(const Descriptor &file, const std::string &path, std::span<const std::byte> bytes);

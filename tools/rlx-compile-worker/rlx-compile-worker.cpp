@@ -1,0 +1,69 @@
+//===- rlx-compile-worker.cpp - the compiler in a process of its own ------===//
+//
+// Started by the runtime (EngineOptions::compiler) with a socket for its standard
+// input. What is global in a process is set here, and nowhere in the libraries.
+//
+//===----------------------------------------------------------------------===//
+#include "rlx/Compiler/Worker.h"
+
+#include "llvm/Support/ErrorHandling.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace {
+constexpr int kExitOutOfMemory = 77; // as lib/Runtime/WorkerProcess.h knows it
+
+/// Ends the process as soon as the host is gone, whatever it is doing: a compilation that nobody waits for any more
+/// must not go on.
+void *watchHost(void *) {
+  struct pollfd host = {STDIN_FILENO, 0, 0}; // its end alone
+  while (::poll(&host, 1, -1) < 0 || !(host.revents & (POLLHUP | POLLERR | POLLNVAL)))
+    ;
+  ::_exit(0);
+}
+
+void outOfMemory() { ::_exit(kExitOutOfMemory); }
+
+int usage(FILE *stream, int code) {
+  std::fputs("rlx-compile-worker: compiles for a program that uses rlx, in a process of its own.\n"
+             "It is started by the runtime, with a socket for its standard input, when an engine is made with\n"
+             "EngineOptions::compiler = CompilerPlace::Worker (rlx-run: --compiler=worker), and ends with it.\n",
+             stream);
+  return code;
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0)
+    return usage(stdout, 0);
+  struct stat info;
+  if (argc != 1 || ::fstat(STDIN_FILENO, &info) != 0 || !S_ISSOCK(info.st_mode))
+    return usage(stderr, 1);
+
+  std::signal(SIGPIPE, SIG_IGN);
+  // Writing a core would delay the news of a crash by seconds, and a model that crashes the compiler fill a disk.
+  struct rlimit none = {0, 0};
+  (void)::setrlimit(RLIMIT_CORE, &none);
+  std::set_new_handler(outOfMemory);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
+
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 64 << 10);
+  pthread_t watcher;
+  if (pthread_create(&watcher, &small, watchHost, nullptr) != 0)
+    return kExitOutOfMemory;
+  pthread_attr_destroy(&small);
+  // Not by way of exit(): threads may be at work.
+  ::_exit(rlx::compiler::serveRequests(STDIN_FILENO));
+}
