@@ -29,6 +29,26 @@ public:
   size_t used = 0; ///< sealed so far; a whole number of pages
 };
 
+namespace {
+/// Pages of a region that one call of load() filled. Those of a private region are
+/// let go of with the last kernel in them, so that a region whose other kernels
+/// live holds no more memory than they need; the mapping stays as it is.
+class CodePages {
+public:
+  CodePages(std::shared_ptr<CodeRegion> region, std::byte *at, size_t bytes)
+      : region(std::move(region)), at(at), bytes(bytes) {}
+  CodePages(const CodePages &) = delete;
+  CodePages &operator=(const CodePages &) = delete;
+  ~CodePages() { madvise(at, bytes, MADV_DONTNEED); }
+
+  const std::shared_ptr<CodeRegion> region;
+
+private:
+  std::byte *at;
+  size_t bytes;
+};
+} // namespace
+
 /// An image and where it lies in its batch.
 struct CodeMemory::Placed {
   const data::KernelImageT *image;
@@ -110,10 +130,12 @@ Result<std::vector<KernelHandle>> CodeMemory::load(std::span<const data::KernelI
   if (Status status = writePerfMap(batch, at); !status)
     return status.takeError();
 
+  auto pages = std::make_shared<const CodePages>(*region, at, bytes);
+  std::shared_ptr<const CodeRegion> owner(pages, pages->region.get());
   std::vector<KernelHandle> handles;
   handles.reserve(batch.size());
   for (const Placed &placed : batch)
-    handles.push_back({reinterpret_cast<KernelFn>(at + placed.offset + placed.image->entry), *region});
+    handles.push_back({reinterpret_cast<KernelFn>(at + placed.offset + placed.image->entry), owner});
   return handles;
 }
 

@@ -2,6 +2,7 @@
 #include "rlx/Runtime/Engine.h"
 
 #include "ArenaPool.h"
+#include "Background.h"
 #include "CompilerSlot.h"
 #include "KernelCache.h"
 #include "rlx/Runtime/CodeMemory.h"
@@ -11,6 +12,8 @@
 using namespace rlx;
 
 namespace {
+constexpr unsigned kMaxBackground = 64;
+
 /// Copies images into read-execute memory.
 class CodeLoader : public KernelLoader {
 public:
@@ -45,8 +48,8 @@ private:
 
 Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
   if (options.threads < 0 || static_cast<unsigned>(options.threads) > kMaxThreads)
-    return Error{ErrorCode::InvalidArgument, "an engine has 1 to " + std::to_string(kMaxThreads) +
-                                                 " threads (0: all there are), not " + std::to_string(options.threads)};
+    return Error{ErrorCode::InvalidArgument, "threads: an engine has 1 to " + std::to_string(kMaxThreads) +
+                                                 " (0: all there are), not " + std::to_string(options.threads)};
   auto wanted = static_cast<unsigned>(options.threads);
   if (!options.pool) {
     if (wanted)
@@ -69,14 +72,26 @@ Engine::Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool)
     : settings(std::move(options)), threadPool(std::move(pool)),
       kernelCache(std::make_unique<KernelCache>(settings.loader)),
       arenaPool(std::make_unique<ArenaPool>(settings.allocator, settings.idleBytes, settings.idleTime)),
-      compilerSlot(std::make_unique<CompilerSlot>()) {}
+      compilerSlot(std::make_unique<CompilerSlot>()),
+      backgroundThreads(std::make_unique<Background>(settings.backgroundThreads)) {}
 
+// The background threads, last of the members, end first: what they still do may use the others.
 Engine::~Engine() = default;
 Allocator::~Allocator() = default;
 
 Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
+  auto bad = [](const std::string &text) { return Error{ErrorCode::InvalidArgument, text}; };
   if (options.cacheEntries == 0)
-    return Error{ErrorCode::InvalidArgument, "a cache holds at least 1 entry"};
+    return bad("cacheEntries: a cache holds at least 1 entry");
+  if (options.backgroundThreads < 1 || options.backgroundThreads > kMaxBackground)
+    return bad("backgroundThreads: an engine has 1 to " + std::to_string(kMaxBackground) + ", not " +
+               std::to_string(options.backgroundThreads));
+  if (options.idleTime.count() < 0)
+    return bad("idleTime: a time of " + std::to_string(options.idleTime.count()) + " ms is not possible");
+  if (options.worker.timeout.count() < 0)
+    return bad("worker.timeout: a time of " + std::to_string(options.worker.timeout.count()) + " ms is not possible");
+  if (options.compiler != CompilerPlace::InProcess && options.compiler != CompilerPlace::Worker)
+    return bad("compiler: there is no place " + std::to_string(static_cast<int>(options.compiler)));
   if (!options.loader)
     options.loader = std::make_shared<CodeLoader>();
   Result<std::shared_ptr<ThreadPool>> pool = poolFor(options);
@@ -85,7 +100,7 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
   return std::shared_ptr<Engine>(new Engine(std::move(options), std::move(*pool)));
 }
 
-void Engine::trim() { arenaPool->trim(); }
 
+void Engine::trim() { arenaPool->trim(); }
 size_t Engine::kernelCount() const { return kernelCache->count(); }
 size_t Engine::codeBytes() const { return kernelCache->codeBytes(); }

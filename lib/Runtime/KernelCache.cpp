@@ -4,13 +4,92 @@
 #include "rlx/Runtime/Statistics.h"
 
 #include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
 #include <utility>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 using namespace rlx;
 
-Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                            const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool,
-                            PhaseTimes &times, Got &got) {
+namespace {
+using Key = std::span<const uint8_t>;
+struct KeyHash {
+  size_t operator()(Key key) const { return XXH3_64bits(key.data(), key.size()); }
+};
+struct KeyEqual {
+  bool operator()(Key a, Key b) const { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0; }
+};
+} // namespace
+
+struct KernelCache::Table {
+  struct Entry {
+    std::vector<uint8_t> bytes; ///< of the key, which points here
+    std::weak_ptr<Kernel> kernel;
+    const Kernel *whose = nullptr; ///< null while it is being compiled
+  };
+  using Entries = std::unordered_map<Key, std::unique_ptr<Entry>, KeyHash, KeyEqual>;
+
+  std::mutex mutex; // guards the members below
+  std::condition_variable changed;
+  Entries entries;
+  size_t kernels = 0, codeBytes = 0; // of those that live
+
+  /// A place for a kernel that the caller is going to compile.
+  void claim(Key key) {
+    auto made = std::make_unique<Entry>();
+    made->bytes.assign(key.begin(), key.end());
+    Key own = made->bytes;
+    entries.emplace(own, std::move(made));
+  }
+};
+
+/// Takes its place in the table with it when its last user goes.
+class KernelCache::Kernel {
+public:
+  Kernel(std::shared_ptr<Table> table, std::vector<uint8_t> key, LoadedKernel loaded, size_t codeBytes)
+      : codeBytes(codeBytes), loaded(std::move(loaded)), key(std::move(key)), table(std::move(table)) {}
+  Kernel(const Kernel &) = delete;
+  Kernel &operator=(const Kernel &) = delete;
+  ~Kernel() {
+    std::unique_ptr<Table::Entry> dropped;
+    std::lock_guard lock(table->mutex);
+    if (!listed)
+      return;
+    --table->kernels;
+    table->codeBytes -= codeBytes;
+    // Somebody may have found that it is going, and compile it again.
+    auto entry = table->entries.find(key);
+    if (entry == table->entries.end() || entry->second->whose != this)
+      return;
+    dropped = std::move(entry->second);
+    table->entries.erase(entry);
+  }
+
+  LoadedKernel handle(const std::shared_ptr<Kernel> &self) const { return {loaded.function, self}; }
+  size_t bytes() const { return codeBytes + 2 * key.size() + sizeof(Kernel) + sizeof(Table::Entry); }
+
+  const size_t codeBytes;
+  bool listed = false; ///< guarded by the table's mutex
+
+private:
+  const LoadedKernel loaded;
+  const std::vector<uint8_t> key;
+  const std::shared_ptr<Table> table;
+};
+
+KernelCache::KernelCache(std::shared_ptr<KernelLoader> loader)
+    : loader(std::move(loader)), table(std::make_shared<Table>()) {}
+
+KernelCache::~KernelCache() = default;
+
+Result<std::vector<std::shared_ptr<KernelCache::Kernel>>>
+KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
+                     const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool,
+                     PhaseTimes &times) {
   std::vector<data::KernelSpecT> wanted;
   for (size_t i : mine)
     wanted.push_back(specs[i]);
@@ -36,22 +115,14 @@ Status KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<
   if (loaded->size() != mine.size())
     return Error{ErrorCode::Internal, "the loader returned another number of kernels"};
   addTime(times, "load", lap());
+  std::vector<std::shared_ptr<Kernel>> kernels;
   for (size_t i = 0; i != mine.size(); ++i) {
     if (!(*loaded)[i].function)
       return Error{ErrorCode::Internal, "the loader returned no function"};
-    got.kernels[mine[i]] = (*loaded)[i];
-    got.codeBytes += (*images)[i].code.size();
+    kernels.push_back(
+        std::make_shared<Kernel>(table, keys[mine[i]], std::move((*loaded)[i]), (*images)[i].code.size()));
   }
-  got.compiled = mine.size();
-
-  std::lock_guard lock(mutex);
-  for (size_t i = 0; i != mine.size(); ++i) {
-    Entry &entry = entries[keys[mine[i]]];
-    entry.kernel = std::move((*loaded)[i]);
-    entry.bytes = (*images)[i].code.size();
-    totalBytes += entry.bytes;
-  }
-  return Status::ok();
+  return kernels;
 }
 
 Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> specs,
@@ -59,72 +130,87 @@ Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> spe
                                           ThreadPool &pool, PhaseTimes &times) {
   Got got;
   got.kernels.resize(specs.size());
-  size_t compiled = 0, codeBytes = 0;
+  got.bytes.resize(specs.size());
+  // With the lock held. False: it is neither there nor being compiled.
+  auto take = [&](size_t i) {
+    auto entry = table->entries.find(keys[i]);
+    if (entry == table->entries.end())
+      return false;
+    if (!entry->second->whose)
+      return true;
+    std::shared_ptr<Kernel> kernel = entry->second->kernel.lock();
+    if (!kernel) {
+      // Its last user is about to take it out.
+      table->entries.erase(entry);
+      return false;
+    }
+    got.kernels[i] = kernel->handle(kernel);
+    got.bytes[i] = kernel->bytes();
+    return true;
+  };
   while (true) {
     // Claim what nobody has begun. Whoever claims compiles at once and waits for
     // nobody before it is done, so waiting for others below always ends.
     std::vector<size_t> mine;
     {
-      std::lock_guard lock(mutex);
+      std::lock_guard lock(table->mutex);
       for (size_t i = 0; i != specs.size(); ++i) {
-        if (got.kernels[i].function)
+        if (got.kernels[i].function || take(i))
           continue;
-        auto [entry, isNew] = entries.try_emplace(keys[i]);
-        if (isNew)
-          mine.push_back(i);
-        else if (entry->second.kernel.function)
-          got.kernels[i] = entry->second.kernel;
+        table->claim(keys[i]);
+        mine.push_back(i);
       }
     }
     if (!mine.empty()) {
-      Status status = compile(specs, keys, mine, compiler, pool, times, got);
-      if (!status) {
-        std::lock_guard lock(mutex);
-        for (size_t i : mine)
-          entries.erase(keys[i]);
-        changed.notify_all();
-        return status.takeError();
+      Result<std::vector<std::shared_ptr<Kernel>>> made = compile(specs, keys, mine, compiler, pool, times);
+      {
+        std::lock_guard lock(table->mutex);
+        for (size_t k = 0; k != mine.size(); ++k) {
+          auto entry = table->entries.find(keys[mine[k]]);
+          if (!made) {
+            table->entries.erase(entry);
+            continue;
+          }
+          Kernel &kernel = *(*made)[k];
+          kernel.listed = true;
+          entry->second->kernel = (*made)[k];
+          entry->second->whose = &kernel;
+          ++table->kernels;
+          table->codeBytes += kernel.codeBytes;
+          got.kernels[mine[k]] = kernel.handle((*made)[k]);
+          got.bytes[mine[k]] = kernel.bytes();
+          got.codeBytes += kernel.codeBytes;
+        }
       }
-      compiled += got.compiled;
-      codeBytes += got.codeBytes;
-      got.codeBytes = 0;
-      changed.notify_all();
+      table->changed.notify_all();
+      if (!made)
+        return made.takeError();
+      got.compiled += mine.size();
     }
-    // Wait for what others claimed. One that failed is gone: claim it next turn.
+    // Wait for what others claimed. One that failed, or went, is gone: claim it next turn.
     bool missing = false;
     {
-      std::unique_lock lock(mutex);
+      std::unique_lock lock(table->mutex);
       for (size_t i = 0; i != specs.size(); ++i) {
         if (got.kernels[i].function)
           continue;
-        changed.wait(lock, [&] {
-          auto entry = entries.find(keys[i]);
-          return entry == entries.end() || entry->second.kernel.function;
-        });
-        auto entry = entries.find(keys[i]);
-        if (entry == entries.end())
-          missing = true;
-        else
-          got.kernels[i] = entry->second.kernel;
+        bool there = true;
+        table->changed.wait(lock, [&] { return !(there = take(i)) || got.kernels[i].function; });
+        missing |= !there;
       }
     }
     if (!missing)
       break;
   }
-  got.compiled = compiled;
-  got.codeBytes = codeBytes;
   return got;
 }
 
 size_t KernelCache::count() const {
-  std::lock_guard lock(mutex);
-  size_t ready = 0;
-  for (const auto &[key, entry] : entries)
-    ready += entry.kernel.function != nullptr;
-  return ready;
+  std::lock_guard lock(table->mutex);
+  return table->kernels;
 }
 
 size_t KernelCache::codeBytes() const {
-  std::lock_guard lock(mutex);
-  return totalBytes;
+  std::lock_guard lock(table->mutex);
+  return table->codeBytes;
 }

@@ -5,20 +5,25 @@
 #include "rlx/Runtime/Compiler.h"
 #include "rlx/Runtime/Engine.h"
 
-#include <condition_variable>
-#include <map>
-#include <mutex>
+#include <memory>
+#include <span>
+#include <vector>
 
 namespace rlx {
 
 /// The kernels of an engine by the bytes of their spec. Two threads that want the
 /// same new kernel compile it once. Thread safe.
+///
+/// It holds no kernel: one lives as long as a LoadedKernel of it does, and is found
+/// as long as it lives.
 class KernelCache {
 public:
-  explicit KernelCache(std::shared_ptr<KernelLoader> loader) : loader(std::move(loader)) {}
+  explicit KernelCache(std::shared_ptr<KernelLoader> loader);
+  ~KernelCache();
 
   struct Got {
     std::vector<LoadedKernel> kernels; ///< one per spec, in order
+    std::vector<size_t> bytes;         ///< of each: its code and its key
     size_t compiled = 0;               ///< by this call
     size_t codeBytes = 0;              ///< of those
   };
@@ -32,19 +37,15 @@ public:
   size_t codeBytes() const;
 
 private:
-  struct Entry {
-    LoadedKernel kernel; ///< no function yet: being compiled
-    size_t bytes = 0;
-  };
-  Status compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                 const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times,
-                 Got &got);
+  class Kernel;
+  struct Table;
+  Result<std::vector<std::shared_ptr<Kernel>>> compile(std::span<const data::KernelSpecT> specs,
+                                                       std::span<const std::vector<uint8_t>> keys,
+                                                       const std::vector<size_t> &mine, CompilerInterface &compiler,
+                                                       ThreadPool &pool, PhaseTimes &times);
 
   std::shared_ptr<KernelLoader> loader;
-  mutable std::mutex mutex; // guards the members below
-  std::condition_variable changed;
-  std::map<std::vector<uint8_t>, Entry> entries;
-  size_t totalBytes = 0;
+  std::shared_ptr<Table> table; ///< the kernels' too, which may outlive this
 };
 
 } // namespace rlx

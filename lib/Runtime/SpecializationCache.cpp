@@ -1,6 +1,8 @@
 //===- SpecializationCache.cpp - specializations by binding ---------------===//
 #include "SpecializationCache.h"
 
+#include "Background.h"
+#include "HeapBytes.h"
 #include "KernelCache.h"
 #include "rlx/Runtime/Tensor.h"
 #include "rlx/Runtime/ThreadPool.h"
@@ -50,81 +52,272 @@ std::string milliseconds(double ms) {
 }
 } // namespace
 
-Preparation::~Preparation() = default;
+/// A template and what its bindings have in common.
+struct rlx::HeldTemplate {
+  HeldTemplate(TemplateTree::Template plan, std::shared_ptr<const CheckedTemplate> checked)
+      : plan(std::move(plan)), checked(std::move(checked)), bytes(sizeof(*this) + heapBytes(*this->plan)) {}
+
+  const TemplateTree::Template plan;
+  const std::shared_ptr<const CheckedTemplate> checked;
+  const size_t bytes;
+
+  // Guarded by the cache's mutex:
+  /// Where its weights and constants lie, one per buffer; null until the first binding has found them.
+  std::shared_ptr<const std::vector<const void *>> fixed;
+  size_t entries = 0, makers = 0;
+  int64_t used = 0; ///< the latest use of what it holds no more
+  std::unordered_map<const void *, LoadedKernel> kernels;
+};
+
+namespace {
+/// How many evicted bindings are remembered, to tell so when one comes back.
+constexpr size_t kEvicted = 1024;
+
+Error notReady(const Model &model, std::span<const int64_t> sizes, const char *why) {
+  return Error{ErrorCode::NotReady,
+               "the specialization for " + bindingString(model.solver().binding(sizes)) + " is not ready" + why};
+}
+} // namespace
 
 SpecializationCache::SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model,
-                                         size_t capacity, size_t)
-    : engine(std::move(engine)), model(std::move(model)), capacity(capacity), tree(this->model->solver().dims()) {}
+                                         size_t entries, size_t bytes)
+    : engine(std::move(engine)), model(std::move(model)), entriesLimit(entries), bytesLimit(bytes),
+      tree(this->model->solver().dims()) {
+  assert(entries && "a cache holds an entry");
+}
 
-Result<SpecializationCache::Acquired> SpecializationCache::get(std::span<const int64_t> sizes, OnMiss,
-                                                                std::optional<std::chrono::nanoseconds>) {
-  Sizes key(sizes.begin(), sizes.end());
-  {
-    std::unique_lock lock(mutex);
-    std::optional<Sizes> before = std::exchange(lastSizes, key);
-    if (auto found = index.find(key); found != index.end()) {
-      recent.splice(recent.begin(), recent, found->second);
-      ++counts.hits;
-      found->second->ready->hits.fetch_add(1, std::memory_order_relaxed);
-      return Acquired{found->second->ready, Origin::Hit};
-    }
-    if (auto flying = flights.find(key); flying != flights.end()) {
-      std::shared_ptr<Flight> flight = flying->second;
-      landed.wait(lock, [&] { return flight->done; });
-      if (!flight->outcome)
-        return flight->outcome.error();
-      ++counts.hits;
-      (*flight->outcome)->hits.fetch_add(1, std::memory_order_relaxed);
-      return Acquired{*flight->outcome, Origin::Hit, true};
-    }
-    flights.emplace(key, std::make_shared<Flight>());
-    ++counts.misses;
-    MissReport report;
-    report.binding = model->solver().binding(key);
-    report.first = !before;
-    report.evicted = std::find(evicted.begin(), evicted.end(), key) != evicted.end();
-    if (before)
-      for (size_t i = 0; i != key.size(); ++i)
-        if ((*before)[i] != key[i])
-          report.changes.push_back({model->solver().dims()[i], (*before)[i], key[i]});
-    lastMiss = std::move(report);
+SpecializationCache::~SpecializationCache() {
+  // Nobody makes anything any more: who does holds the cache.
+  for (const auto &[sizes, flight] : flights)
+    for (const auto &[job, index] : flight->jobs)
+      job->drop(index);
+}
+
+//===----------------------------------------------------------------------===//
+// Asking
+//===----------------------------------------------------------------------===//
+
+Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const int64_t> sizes, OnMiss onMiss,
+                                                                std::optional<std::chrono::nanoseconds> timeout) {
+  bool patient = onMiss == OnMiss::Wait && !timeout;
+  std::chrono::steady_clock::time_point deadline;
+  if (!patient)
+    deadline = deadlineOf(onMiss == OnMiss::Wait ? *timeout : std::chrono::nanoseconds(0));
+
+  std::unique_lock lock(mutex);
+  if (BindingTable::Entry *entry = table.peek(sizes)) { // since
+    entry->ready->hits.fetch_add(1, std::memory_order_relaxed);
+    entry->ready->used.store(useStamp(), std::memory_order_relaxed);
+    return Acquired{entry->ready};
   }
+  auto found = flights.find(sizes);
+  bool first = found == flights.end();
+  if (first)
+    reportMiss(sizes);
+  std::shared_ptr<Flight> flight = first ? begin(sizes) : found->second;
+  if (patient && flight->state == Flight::State::Queued) {
+    flight->state = Flight::State::Making;
+    lock.unlock();
+    return fly(flight, false);
+  }
+  if (!patient) {
+    bool waits = std::chrono::steady_clock::now() < deadline;
+    if (first || (waits && !flight->urgent && flight->state == Flight::State::Queued)) {
+      Status queued = enqueue(flight, waits);
+      if (!queued && first) {
+        flights.erase(flight->sizes);
+        return queued.takeError();
+      }
+    }
+    flight->wanted = true;
+    auto done = [&] { return flight->state == Flight::State::Done; };
+    if (!waits || !flight->landed.wait_until(lock, deadline, done)) {
+      ++counts.notReady;
+      return notReady(*model, sizes, onMiss == OnMiss::Wait ? " within the time given" : "");
+    }
+  } else {
+    flight->landed.wait(lock, [&] { return flight->state == Flight::State::Done; });
+  }
+  if (!flight->outcome)
+    return flight->outcome.error();
+  const Ready &ready = *flight->outcome;
+  if (first)
+    return Acquired{ready, flight->origin, true};
+  if (BindingTable::Entry *entry = table.peek(sizes); entry && entry->ready == ready)
+    ready->hits.fetch_add(1, std::memory_order_relaxed);
+  else
+    ++counts.hits; // it went already
+  return Acquired{ready, Origin::Hit, true};
+}
 
+std::shared_ptr<SpecializationCache::Flight> SpecializationCache::begin(std::span<const int64_t> sizes) {
+  auto flight = std::make_shared<Flight>();
+  flight->sizes.assign(sizes.begin(), sizes.end());
+  flights.emplace(flight->sizes, flight);
+  ++counts.misses;
+  return flight;
+}
+
+Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool urgent) {
+  flight->urgent |= urgent;
+  return engine->background().submit(
+      [weak = weak_from_this(), flight] {
+        std::shared_ptr<SpecializationCache> cache = weak.lock();
+        if (!cache)
+          return;
+        {
+          std::lock_guard lock(cache->mutex);
+          if (flight->state != Flight::State::Queued)
+            return; // somebody else makes it, or it was dropped
+          flight->state = Flight::State::Making;
+        }
+        (void)cache->fly(flight, true);
+      },
+      urgent);
+}
+
+void SpecializationCache::reportMiss(std::span<const int64_t> sizes) {
+  std::optional<Sizes> before = lastMissed;
+  if (auto latest = table.latest(); latest && latest->first > lastMissedAt)
+    before = std::move(latest->second);
+  MissReport report;
+  report.binding = model->solver().binding(sizes);
+  report.first = !before;
+  report.evicted = std::find(evicted.begin(), evicted.end(), hashSizes(sizes)) != evicted.end();
+  if (before)
+    for (size_t i = 0; i != sizes.size(); ++i)
+      if ((*before)[i] != sizes[i])
+        report.changes.push_back({model->solver().dims()[i], (*before)[i], sizes[i]});
+  lastMiss = std::move(report);
+  lastMissed.emplace(sizes.begin(), sizes.end());
+  lastMissedAt = useStamp();
+}
+
+Result<std::shared_ptr<Preparation>>
+SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes,
+                                         std::function<void(Preparation::Progress)> progress) {
+  bool reports = progress != nullptr;
+  auto job = std::make_shared<PreparationJob>(sizes.size(), std::move(progress), weak_from_this());
+  std::vector<size_t> there;
+  Status failure;
+  {
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i != sizes.size(); ++i) {
+      if (table.peek(sizes[i])) {
+        there.push_back(i);
+        continue;
+      }
+      auto found = flights.find(std::span<const int64_t>(sizes[i]));
+      if (found != flights.end()) {
+        found->second->jobs.emplace_back(job, i);
+        continue;
+      }
+      std::shared_ptr<Flight> flight = begin(sizes[i]);
+      flight->jobs.emplace_back(job, i);
+      failure = enqueue(flight, false);
+      if (!failure) {
+        flights.erase(flight->sizes);
+        break;
+      }
+    }
+  }
+  if (!failure) {
+    cancel(*job);
+    return failure.takeError();
+  }
+  for (size_t i : there)
+    job->settle(i, Status::ok());
+  if (reports && !there.empty())
+    if (Status status = engine->background().submit([job] { job->report(); }, true); !status)
+      return status.takeError();
+  return std::shared_ptr<Preparation>(std::move(job));
+}
+
+void SpecializationCache::cancel(PreparationJob &job) {
+  std::vector<size_t> dropped;
+  std::vector<std::shared_ptr<Flight>> ended; // jobs they name may go with them: after the lock
+  {
+    std::lock_guard lock(mutex);
+    for (auto at = flights.begin(); at != flights.end();) {
+      Flight &flight = *at->second;
+      size_t before = dropped.size();
+      if (flight.state == Flight::State::Queued)
+        for (const auto &[other, index] : flight.jobs)
+          if (other.get() == &job)
+            dropped.push_back(index);
+      if (dropped.size() == before) {
+        ++at;
+        continue;
+      }
+      ended.push_back(at->second);
+      bool others = flight.wanted;
+      for (const auto &[other, index] : flight.jobs)
+        others |= other.get() != &job;
+      if (others) {
+        ++at;
+        continue;
+      }
+      flight.state = Flight::State::Done;
+      flight.outcome = Error{ErrorCode::Cancelled, "preparing this binding was cancelled"};
+      at = flights.erase(at);
+    }
+  }
+  for (size_t index : dropped)
+    job.drop(index);
+}
+
+//===----------------------------------------------------------------------===//
+// Making
+//===----------------------------------------------------------------------===//
+
+Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared_ptr<Flight> &flight,
+                                                               bool inBackground) {
   Making making;
   Stopwatch watch;
-  Result<Ready> made = make(key, making);
+  Result<Ready> made = make(flight->sizes, making);
   double ms = watch.ms();
-  publish(key, made, making);
+  publish(*flight, made, making);
   if (engine->options().log) {
-    std::string line = model->signature().name + " " + bindingString(model->solver().binding(key)) + ": ";
+    std::string line = model->signature().name + " " + bindingString(model->solver().binding(flight->sizes)) + ": ";
     line += made ? std::string(originName(making.origin)) + ", " + std::to_string(making.kernelsCompiled) +
                        " kernels compiled, " + std::to_string(making.kernelsReused) + " reused"
                  : made.error().message;
     engine->options().log(line + ", " + milliseconds(ms));
   }
+  // Jobs are told by background threads, whoever made it. Nobody adds to a flight that is over.
+  for (const auto &[job, index] : flight->jobs) {
+    job->settle(index, made ? Status::ok() : Status(made.error()));
+    if (inBackground || !engine->background().submit([job = job] { job->report(); }, true))
+      job->report();
+  }
+  flight->jobs.clear();
   if (!made)
     return made.takeError();
   return Acquired{*made, making.origin};
 }
 
-Result<std::shared_ptr<Preparation>>
-SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>>,
-                                         std::function<void(Preparation::Progress)>) {
-  return Error{ErrorCode::Unsupported, "preparing in the background"};
-}
-
-void SpecializationCache::publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making) {
-  std::vector<Ready> dropped; // let go of after the lock
+void SpecializationCache::publish(Flight &flight, const Result<Ready> &outcome, Making &making) {
+  Dropped dropped;
+  BindingTable::Entry *newest = nullptr;
+  std::unique_ptr<BindingTable::Entry> entry;
+  if (outcome) {
+    entry = std::make_unique<BindingTable::Entry>();
+    entry->sizes = flight.sizes;
+    entry->ready = *outcome;
+    entry->heldTemplate = making.heldTemplate;
+    entry->bytes = (*outcome)->info.bytes;
+  }
   {
     std::lock_guard lock(mutex);
-    auto flying = flights.find(sizes);
-    flying->second->outcome = outcome;
-    flying->second->done = true;
-    flights.erase(flying);
+    flight.outcome = outcome;
+    flight.origin = making.origin;
+    flight.state = Flight::State::Done;
+    flights.erase(flight.sizes);
     // A later miss on another binding may have replaced the report meanwhile.
-    if (lastMiss && lastMiss->binding == model->solver().binding(sizes)) {
+    if (lastMiss && lastMissed && *lastMissed == flight.sizes) {
       lastMiss->origin = making.origin;
       lastMiss->guardsFailed = making.guardsFailed;
+      lastMiss->made = static_cast<bool>(outcome);
       if (!outcome)
         lastMiss->error = outcome.error().message;
     }
@@ -133,47 +326,170 @@ void SpecializationCache::publish(const Sizes &sizes, const Result<Ready> &outco
     counts.kernelsCompiled += making.kernelsCompiled;
     counts.kernelsReused += making.kernelsReused;
     counts.codeBytes += making.codeBytes;
-    if (!outcome) {
-      ++counts.failures;
-    } else {
+    int64_t now = useStamp();
+    HeldTemplate *held = making.heldTemplate.get();
+    if (held) {
+      --held->makers;
+      held->used = now;
+    }
+    if (outcome) {
       counts.templatesReused += making.origin == Origin::Instantiated;
-      recent.push_front({sizes, *outcome});
-      index[sizes] = recent.begin();
-      std::erase(evicted, sizes);
-      while (recent.size() > capacity) {
-        Entry &oldest = recent.back();
-        ++counts.evictions;
-        evicted.push_back(oldest.sizes);
-        if (evicted.size() > capacity)
-          evicted.pop_front();
-        index.erase(oldest.sizes);
-        dropped.push_back(std::move(oldest.ready));
-        recent.pop_back();
-      }
+      (*outcome)->used.store(now, std::memory_order_relaxed);
+      ++held->entries;
+      planBytes += entry->bytes;
+      hold(making, **outcome);
+      newest = entry.get();
+      table.insert(std::move(entry), dropped.entries);
+    } else {
+      ++counts.failures;
+      if (held && !held->entries && !held->makers)
+        idle.push_back(making.heldTemplate);
+    }
+    // The newest is not among those that may go yet.
+    evict(dropped);
+    if (newest) {
+      ages.push_back({now, newest});
+      std::push_heap(ages.begin(), ages.end());
     }
   }
-  landed.notify_all();
+  flight.landed.notify_all();
+  if (dropped.entries.entries.empty() && dropped.entries.slots.empty())
+    return;
+  table.settle(dropped.entries);
+  std::lock_guard lock(mutex);
+  for (const auto &gone : dropped.entries.entries)
+    hitsGone += gone->ready->hits.load(std::memory_order_relaxed) - gone->hitsCounted;
 }
 
-Result<TemplateTree::Template> SpecializationCache::findTemplate(const Sizes &sizes, Making &making) {
-  using Kind = TemplateTree::Found::Kind;
-  auto lookup = [&] {
-    std::lock_guard lock(treeMutex);
-    return tree.lookup(sizes);
-  };
-  TemplateTree::Found found = lookup();
-  std::unique_lock turn(templateTurn, std::defer_lock);
-  if (found.kind == Kind::Missing) {
-    turn.lock();
-    found = lookup(); // whoever had the turn before may have made it
+/// What it holds is wanted again.
+void SpecializationCache::use(HeldTemplate &held) {
+  if (!held.entries && !held.makers)
+    std::erase_if(idle, [&](const auto &other) { return other.get() == &held; });
+  ++held.makers;
+}
+
+void SpecializationCache::hold(const Making &making, const ReadySpecialization &ready) {
+  HeldTemplate &held = *making.heldTemplate;
+  for (size_t i = 0; i != ready.kernels.size(); ++i) {
+    const void *owner = ready.kernels[i].owner.get();
+    if (!held.kernels.emplace(owner, ready.kernels[i]).second)
+      continue;
+    auto [user, isNew] = kernelUsers.try_emplace(owner, 0, making.kernelBytes[i]);
+    ++user->second.first;
+    kernelBytes += isNew ? making.kernelBytes[i] : 0;
   }
-  if (found.kind == Kind::Template)
-    return found.plan;
-  if (found.kind == Kind::Error)
-    return found.error;
+}
+
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+size_t SpecializationCache::bytesHeld() const {
+  return planBytes + templateBytes + kernelBytes + table.bytes() + tree.bytes();
+}
+
+/// The entry used least recently, at the top of the heap; null when there is none.
+BindingTable::Entry *SpecializationCache::oldest(int64_t now) {
+  while (!ages.empty()) {
+    Aged &top = ages.front();
+    int64_t used = top.entry->ready->used.load(std::memory_order_relaxed);
+    if (used == top.used || top.used >= now)
+      return top.entry;
+    // It was used since it was put here.
+    std::pop_heap(ages.begin(), ages.end());
+    ages.back().used = used;
+    std::push_heap(ages.begin(), ages.end());
+  }
+  return nullptr;
+}
+
+void SpecializationCache::removeOldest(Dropped &dropped) {
+  BindingTable::Entry &entry = *ages.front().entry;
+  std::pop_heap(ages.begin(), ages.end());
+  ages.pop_back();
+  ++counts.evictions;
+  evicted.push_back(entry.hash);
+  if (evicted.size() > kEvicted)
+    evicted.pop_front();
+  planBytes -= entry.bytes;
+  HeldTemplate &held = *entry.heldTemplate;
+  held.used = std::max(held.used, entry.ready->used.load(std::memory_order_relaxed));
+  if (--held.entries == 0 && !held.makers)
+    idle.push_back(entry.heldTemplate);
+  entry.hitsCounted = entry.ready->hits.load(std::memory_order_relaxed);
+  hitsGone += entry.hitsCounted;
+  table.remove(entry, dropped.entries);
+}
+
+void SpecializationCache::dropTemplate(size_t number, Dropped &dropped) {
+  std::shared_ptr<HeldTemplate> held = std::move(idle[number]);
+  idle.erase(idle.begin() + static_cast<ptrdiff_t>(number));
+  tree.remove(held->plan);
+  templates.erase(held->plan.get());
+  templateBytes -= held->bytes;
+  for (const auto &[owner, kernel] : held->kernels) {
+    auto user = kernelUsers.find(owner);
+    if (--user->second.first)
+      continue;
+    kernelBytes -= user->second.second;
+    kernelUsers.erase(user);
+  }
+  ++counts.templatesDropped;
+  dropped.templates.push_back(std::move(held));
+}
+
+void SpecializationCache::evict(Dropped &dropped) {
+  int64_t now = useStamp();
+  while (true) {
+    BindingTable::Entry *entry = oldest(now);
+    size_t oldestIdle = 0;
+    for (size_t i = 1; i < idle.size(); ++i)
+      if (idle[i]->used < idle[oldestIdle]->used)
+        oldestIdle = i;
+    if (table.count() > entriesLimit && entry) {
+      removeOldest(dropped);
+    } else if (idle.size() > kIdleTemplates) {
+      dropTemplate(oldestIdle, dropped);
+    } else if (bytesLimit && bytesHeld() > bytesLimit && (entry || !idle.empty())) {
+      bool templateFirst =
+          !entry || (!idle.empty() && idle[oldestIdle]->used <= entry->ready->used.load(std::memory_order_relaxed));
+      if (templateFirst)
+        dropTemplate(oldestIdle, dropped);
+      else
+        removeOldest(dropped);
+    } else {
+      return;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// One specialization
+//===----------------------------------------------------------------------===//
+
+Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Sizes &sizes, Making &making) {
+  using Kind = TemplateTree::Found::Kind;
+  auto lookup = [&]() -> Result<std::shared_ptr<HeldTemplate>> {
+    std::lock_guard lock(mutex);
+    TemplateTree::Found found = tree.lookup(sizes);
+    if (found.kind == Kind::Error)
+      return std::move(found.error);
+    if (found.kind == Kind::Missing)
+      return std::shared_ptr<HeldTemplate>();
+    std::shared_ptr<HeldTemplate> held = templates.at(found.plan.get());
+    use(*held);
+    return held;
+  };
+  Result<std::shared_ptr<HeldTemplate>> found = lookup();
+  if (!found || *found)
+    return found;
+  std::lock_guard turn(templateTurn);
+  found = lookup(); // whoever had the turn before may have made it
+  if (!found || *found)
+    return found;
 
   {
-    std::lock_guard lock(treeMutex);
+    std::lock_guard lock(mutex);
     for (const TemplateTree::Failed &failed : tree.explain(sizes))
       making.guardsFailed.push_back(failed.text());
   }
@@ -189,45 +505,37 @@ Result<TemplateTree::Template> SpecializationCache::findTemplate(const Sizes &si
     return Error{ErrorCode::Internal, "the compiler returned no plan"};
   making.origin = Origin::NewTemplate;
   std::shared_ptr<const data::PlanTemplateT> plan = std::move(reply->plan);
-  {
-    std::lock_guard lock(treeMutex);
-    // The trail is remembered in either case; a failed requirement is an error
-    // leaf. A trail that does not fit leaves the tree as it was: it is reported,
-    // unless there is a better error.
-    Status inserted = tree.insert(plan->guards, reply->error ? nullptr : plan);
-    if (reply->error)
-      return *reply->error;
-    if (!inserted)
-      return inserted.takeError();
-  }
-  {
+  if (reply->error) {
+    // The trail is remembered: a failed requirement is an error leaf.
     std::lock_guard lock(mutex);
-    ++counts.templatesMade;
+    (void)tree.insert(plan->guards, nullptr);
+    return *reply->error;
   }
-  return plan;
-}
-
-Result<SpecializationCache::Shared> SpecializationCache::sharedOf(const TemplateTree::Template &plan) {
-  {
-    std::lock_guard lock(treeMutex);
-    if (auto found = sharedByTemplate.find(plan); found != sharedByTemplate.end())
-      return found->second;
-  }
-  Result<std::shared_ptr<const CheckedTemplate>> checked =
-      CheckedTemplate::create(plan, *model, model->compiler()->target());
+  Stopwatch checking;
+  Result<std::shared_ptr<const CheckedTemplate>> checked = CheckedTemplate::create(plan, *model, compiler->target());
+  addTime(making.times, "instantiate", checking.ms());
   if (!checked)
     return checked.takeError();
-  std::lock_guard lock(treeMutex);
-  return sharedByTemplate.try_emplace(plan, Shared{std::move(*checked), nullptr}).first->second;
+  auto held = std::make_shared<HeldTemplate>(plan, std::move(*checked));
+  std::lock_guard lock(mutex);
+  // A trail that does not fit leaves the tree as it was.
+  if (Status inserted = tree.insert(plan->guards, plan); !inserted)
+    return inserted.takeError();
+  templates.emplace(plan.get(), held);
+  templateBytes += held->bytes;
+  ++counts.templatesMade;
+  ++held->makers;
+  return held;
 }
 
-Status SpecializationCache::findFixed(const TemplateTree::Template &plan, Shared &shared) {
-  auto fixed = std::make_shared<std::vector<const void *>>(plan->buffers.size());
-  std::vector<bool> used = usedBuffers(*plan);
+Result<std::shared_ptr<const std::vector<const void *>>> SpecializationCache::findFixed(HeldTemplate &held) {
+  const data::PlanTemplateT &plan = *held.plan;
+  auto fixed = std::make_shared<std::vector<const void *>>(plan.buffers.size());
+  std::vector<bool> used = usedBuffers(plan);
   std::vector<WeightRequest> requests;
   std::vector<size_t> places;
-  for (size_t i = 0; i != plan->buffers.size(); ++i) {
-    const data::BufferT &buffer = *plan->buffers[i];
+  for (size_t i = 0; i != plan.buffers.size(); ++i) {
+    const data::BufferT &buffer = *plan.buffers[i];
     if (buffer.kind == data::BufferKind::Constant)
       (*fixed)[i] = buffer.data.data();
     if (buffer.kind != data::BufferKind::Weight || !used[i])
@@ -240,16 +548,17 @@ Status SpecializationCache::findFixed(const TemplateTree::Template &plan, Shared
     return weights.takeError();
   for (size_t i = 0; i != places.size(); ++i)
     (*fixed)[places[i]] = (*weights)[i].data();
-  shared.fixed = std::move(fixed);
-  std::lock_guard lock(treeMutex);
-  sharedByTemplate[plan] = shared;
-  return Status::ok();
+  std::lock_guard lock(mutex);
+  held.fixed = std::move(fixed);
+  return held.fixed;
 }
 
 Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making) {
-  Result<TemplateTree::Template> plan = findTemplate(sizes, making);
-  if (!plan)
-    return plan.takeError();
+  Result<std::shared_ptr<HeldTemplate>> found = findTemplate(sizes, making);
+  if (!found)
+    return found.takeError();
+  HeldTemplate &held = **found;
+  making.heldTemplate = std::move(*found);
   CompilerInterface *compiler = model->compiler();
   if (!compiler)
     return Error{ErrorCode::Unsupported, "the model has no compiler for its kernels"};
@@ -257,10 +566,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   auto ready = std::make_shared<ReadySpecialization>();
   Binding binding = model->solver().binding(sizes);
   Stopwatch instantiation;
-  Result<Shared> shared = sharedOf(*plan);
-  if (!shared)
-    return shared.takeError();
-  Result<std::shared_ptr<const Specialization>> made = (*shared).checked->instantiate(binding);
+  Result<std::shared_ptr<const Specialization>> made = held.checked->instantiate(binding);
   addTime(making.times, "instantiate", instantiation.ms());
   if (!made)
     return made.takeError();
@@ -268,12 +574,16 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
 
   // Kernels and weights need nothing of each other.
   Result<KernelCache::Got> kernels = KernelCache::Got();
-  Status fixed;
+  Result<std::shared_ptr<const std::vector<const void *>>> fixed = std::shared_ptr<const std::vector<const void *>>();
+  {
+    std::lock_guard lock(mutex);
+    fixed = held.fixed;
+  }
   PhaseTimes compiling;
   auto getKernels = [&] {
     kernels = engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, engine->pool(), compiling);
   };
-  if (shared->fixed) {
+  if (*fixed) {
     getKernels();
   } else {
     double packingMs = 0;
@@ -281,7 +591,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
       if (i == 0)
         return getKernels();
       Stopwatch packing;
-      fixed = findFixed(*plan, *shared);
+      fixed = findFixed(held);
       packingMs = packing.ms();
     });
     addTime(making.times, "weights", packingMs);
@@ -296,7 +606,8 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   making.kernelsCompiled = kernels->compiled;
   making.kernelsReused = ready->kernels.size() - kernels->compiled;
   making.codeBytes = kernels->codeBytes;
-  ready->fixed = *shared->fixed;
+  making.kernelBytes = std::move(kernels->bytes);
+  ready->fixed = **fixed;
 
   for (size_t i = 0; i != model->inputShapes().size(); ++i) {
     std::vector<int64_t> shape;
@@ -322,15 +633,46 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.times = making.times;
   info.steps = ready->plan->steps.size();
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
+  info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
   if (Status status = layOut(*ready, engine->pool()); !status)
     return status.takeError();
   return Ready(std::move(ready));
 }
 
+//===----------------------------------------------------------------------===//
+// Telling
+//===----------------------------------------------------------------------===//
+
 Statistics SpecializationCache::stats() const {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   Statistics result = counts;
-  result.entries = recent.size();
+  result.hits += hitsGone;
+  for (const BindingTable::Entry *entry : table.entries())
+    result.hits += entry->ready->hits.load(std::memory_order_relaxed);
+  result.entries = table.count();
+  result.planBytes = planBytes;
+  result.templates = templates.size();
+  result.templateBytes = templateBytes + table.bytes() + tree.bytes();
+  result.kernels = kernelUsers.size();
+  result.kernelBytes = kernelBytes;
+  lock.unlock();
+  ArenaPool::Usage arenas = engine->arenas().usage();
+  result.arenaBytesInUse = arenas.inUse;
+  result.arenaBytesIdle = arenas.idle;
+  return result;
+}
+
+std::vector<SpecializationCache::Ready> SpecializationCache::held() const {
+  std::vector<std::pair<int64_t, Ready>> byUse;
+  {
+    std::lock_guard lock(mutex);
+    for (const BindingTable::Entry *entry : table.entries())
+      byUse.emplace_back(entry->ready->used.load(std::memory_order_relaxed), entry->ready);
+  }
+  std::sort(byUse.begin(), byUse.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<Ready> result;
+  for (auto &[used, ready] : byUse)
+    result.push_back(std::move(ready));
   return result;
 }
 
@@ -339,19 +681,48 @@ std::vector<BindingInfo> SpecializationCache::bindings() const {
   for (const Ready &ready : held()) {
     result.push_back(ready->info);
     result.back().hits = ready->hits.load(std::memory_order_relaxed);
+    int64_t used = ready->used.load(std::memory_order_relaxed);
+    result.back().idleMs = static_cast<double>(std::max<int64_t>(useStamp() - used, 0)) * 1e-6;
   }
-  return result;
-}
-
-std::vector<SpecializationCache::Ready> SpecializationCache::held() const {
   std::lock_guard lock(mutex);
-  std::vector<Ready> result;
-  for (const Entry &entry : recent)
-    result.push_back(entry.ready);
+  for (bool queued : {false, true})
+    for (const auto &[sizes, flight] : flights) {
+      if ((flight->state == Flight::State::Queued) != queued)
+        continue;
+      BindingInfo &info = result.emplace_back();
+      info.binding = model->solver().binding(sizes);
+      info.state = queued ? BindingState::Queued : BindingState::Making;
+    }
   return result;
 }
 
 std::optional<MissReport> SpecializationCache::explain() const {
   std::lock_guard lock(mutex);
   return lastMiss;
+}
+
+Forecast SpecializationCache::explain(std::span<const int64_t> sizes) const {
+  using Kind = TemplateTree::Found::Kind;
+  Forecast forecast;
+  forecast.binding = model->solver().binding(sizes);
+  std::lock_guard lock(mutex);
+  if (table.peek(sizes)) {
+    forecast.kind = Forecast::Kind::Hit;
+  } else if (flights.find(sizes) != flights.end()) {
+    forecast.kind = Forecast::Kind::Making;
+  } else if (TemplateTree::Found found = tree.lookup(sizes); found.kind == Kind::Template) {
+    forecast.kind = Forecast::Kind::Instantiate;
+  } else if (found.kind == Kind::Error) {
+    forecast.kind = Forecast::Kind::Error;
+    forecast.error = found.error.message;
+  } else {
+    for (const TemplateTree::Failed &failed : tree.explain(sizes))
+      forecast.guardsFailed.push_back(failed.text());
+  }
+  return forecast;
+}
+
+size_t SpecializationCache::probes(std::span<const int64_t> sizes) const {
+  std::lock_guard lock(mutex);
+  return table.probes(sizes);
 }

@@ -2,32 +2,48 @@
 #ifndef RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
 #define RLX_LIB_RUNTIME_SPECIALIZATIONCACHE_H
 
-#include "Execute.h"
+#include "BindingTable.h"
+#include "Preparation.h"
 #include "rlx/Runtime/Executable.h"
 #include "rlx/Runtime/Model.h"
 #include "rlx/Runtime/TemplateTree.h"
 
 #include <condition_variable>
 #include <deque>
-#include <list>
-#include <map>
 #include <mutex>
+#include <unordered_map>
 
 namespace rlx {
 
 /// The specializations of an executable and its clones, and the templates they
-/// are made from. Bounded; the least recently used goes first, and lives on while
-/// a run uses it. Thread safe.
+/// are made from. Thread safe.
+///
+/// A hit waits for nobody but, for an instant, a thread that shares its lock by
+/// chance (BindingTable). All else has one mutex that is never held while something
+/// compiles, is instantiated, is freed or calls the caller.
 ///
 /// The first thread to miss on a binding makes it, on its own; others that want
-/// it wait for that one and for nothing else. Requests for templates take turns:
-/// the second one usually finds that the first one's template holds for it too.
+/// it wait for that one and for nothing else. Who does not want to wait, or not for
+/// long, leaves the making to the engine's background threads; what is only queued
+/// there is taken over by whoever is ready to wait. Requests for templates take
+/// turns: the second one usually finds that the first one's template holds for it
+/// too.
+///
+/// Bounded by entries and by bytes: those of specializations, of templates and of
+/// the code of the kernels that they use. What was used longest ago goes first,
+/// specializations and templates alike. A template is used when a specialization of
+/// it is, and goes after all of those; it holds the kernels that they used. Besides,
+/// kIdleTemplates without a specialization are held at most. The specialization made
+/// last stays in any case, and what a run uses lives on until it ends.
 class SpecializationCache : public std::enable_shared_from_this<SpecializationCache> {
 public:
-  /// Holds at most `entries` specializations, and `bytes` of them (0: no bound).
+  static constexpr size_t kIdleTemplates = 64;
+
+  /// Holds at most `entries` specializations, 1 or more, and `bytes` (0: no bound).
   /// Made by make_shared().
   SpecializationCache(std::shared_ptr<Engine> engine, std::shared_ptr<const Model> model, size_t entries,
                       size_t bytes = 0);
+  ~SpecializationCache();
 
   struct Acquired {
     std::shared_ptr<const ReadySpecialization> ready;
@@ -37,30 +53,44 @@ public:
   /// `sizes`: one per dim of the signature, checked. A failure is reported to all
   /// who waited for it. `onMiss` and `timeout` as in RunOptions.
   Result<Acquired> get(std::span<const int64_t> sizes, OnMiss onMiss = OnMiss::Wait,
-                       std::optional<std::chrono::nanoseconds> timeout = {});
+                       std::optional<std::chrono::nanoseconds> timeout = {}) {
+    if (std::shared_ptr<const ReadySpecialization> ready = table.find(sizes))
+      return Acquired{std::move(ready)};
+    return miss(sizes, onMiss, timeout);
+  }
   /// Makes them on the engine's background threads; as Executable's.
   Result<std::shared_ptr<Preparation>> prepareInBackground(std::vector<std::vector<int64_t>> sizes,
                                                            std::function<void(Preparation::Progress)> progress);
+  /// Drops what is queued for this job only.
+  void cancel(PreparationJob &job);
 
   Statistics stats() const;
+  /// Those held, the most recently used first, then those being made and queued.
   std::vector<BindingInfo> bindings() const;
   std::optional<MissReport> explain() const;
+  /// What a run at these sizes would meet now.
+  Forecast explain(std::span<const int64_t> sizes) const;
   /// Everything held now.
   std::vector<std::shared_ptr<const ReadySpecialization>> held() const;
+  /// For tests: what a hit looks at.
+  size_t probes(std::span<const int64_t> sizes) const;
 
   const std::shared_ptr<Engine> engine;
   const std::shared_ptr<const Model> model;
 
 private:
-  using Sizes = std::vector<int64_t>;
   using Ready = std::shared_ptr<const ReadySpecialization>;
-  struct Entry {
-    Sizes sizes;
-    Ready ready;
-  };
+  /// One specialization on its way.
   struct Flight {
-    bool done = false;
+    enum class State { Queued, Making, Done } state = State::Queued;
+    Sizes sizes;
+    bool wanted = false; ///< by a run, so that cancelling a job does not drop it
+    bool urgent = false;
+    std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> jobs;
+    std::condition_variable landed;
+    // When done:
     Result<Ready> outcome = Ready();
+    Origin origin = Origin::Hit;
   };
   /// What making one specialization came to, successful or not.
   struct Making {
@@ -68,37 +98,72 @@ private:
     std::vector<std::string> guardsFailed;
     PhaseTimes times;
     uint64_t kernelsCompiled = 0, kernelsReused = 0, codeBytes = 0;
+    std::vector<size_t> kernelBytes;            ///< one per kernel of the specialization
+    std::shared_ptr<HeldTemplate> heldTemplate; ///< counted among its makers
+  };
+  struct SizesHash {
+    using is_transparent = void;
+    size_t operator()(std::span<const int64_t> sizes) const { return hashSizes(sizes); }
+  };
+  struct SizesEqual {
+    using is_transparent = void;
+    bool operator()(std::span<const int64_t> a, std::span<const int64_t> b) const {
+      return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    }
+  };
+  /// What was let go of under the lock, to be freed after it.
+  struct Dropped {
+    BindingTable::Garbage entries;
+    std::vector<std::shared_ptr<HeldTemplate>> templates;
+  };
+  /// An entry and what its stamp was when it was put here: never later than it is.
+  struct Aged {
+    int64_t used;
+    BindingTable::Entry *entry;
+    bool operator<(const Aged &other) const { return used > other.used; } // the oldest is the heap's top
   };
 
-  /// What all bindings of a template share.
-  struct Shared {
-    std::shared_ptr<const CheckedTemplate> checked;
-    /// Where its weights and constants lie, one per buffer; null until the first binding has found them.
-    std::shared_ptr<const std::vector<const void *>> fixed;
-  };
-  Result<Shared> sharedOf(const TemplateTree::Template &plan);
-  /// Packs what is not packed yet.
-  Status findFixed(const TemplateTree::Template &plan, Shared &shared);
-
+  Result<Acquired> miss(std::span<const int64_t> sizes, OnMiss onMiss, std::optional<std::chrono::nanoseconds> timeout);
+  /// Makes what a flight is for, tells everybody, and returns it.
+  Result<Acquired> fly(const std::shared_ptr<Flight> &flight, bool inBackground);
   Result<Ready> make(const Sizes &sizes, Making &making);
-  Result<TemplateTree::Template> findTemplate(const Sizes &sizes, Making &making);
-  void publish(const Sizes &sizes, const Result<Ready> &outcome, const Making &making);
+  Result<std::shared_ptr<HeldTemplate>> findTemplate(const Sizes &sizes, Making &making);
+  /// Packs what is not packed yet.
+  Result<std::shared_ptr<const std::vector<const void *>>> findFixed(HeldTemplate &held);
+  void publish(Flight &flight, const Result<Ready> &outcome, Making &making);
 
-  const size_t capacity;
+  // With the lock held:
+  std::shared_ptr<Flight> begin(std::span<const int64_t> sizes);
+  Status enqueue(const std::shared_ptr<Flight> &flight, bool urgent);
+  void reportMiss(std::span<const int64_t> sizes);
+  void use(HeldTemplate &held);
+  void hold(const Making &making, const ReadySpecialization &ready);
+  void evict(Dropped &dropped);
+  BindingTable::Entry *oldest(int64_t now);
+  void removeOldest(Dropped &dropped);
+  void dropTemplate(size_t idle, Dropped &dropped);
+  size_t bytesHeld() const;
+
+  const size_t entriesLimit, bytesLimit;
+  mutable BindingTable table; // found without the lock, changed with it
 
   mutable std::mutex mutex; // guards the members below
-  std::condition_variable landed;
-  std::list<Entry> recent; // most recently used first
-  std::map<Sizes, std::list<Entry>::iterator> index;
-  std::map<Sizes, std::shared_ptr<Flight>> flights;
-  std::deque<Sizes> evicted; // the latest, at most `capacity`
-  std::optional<Sizes> lastSizes;
+  std::unordered_map<Sizes, std::shared_ptr<Flight>, SizesHash, SizesEqual> flights;
+  std::vector<Aged> ages;       // a heap of all entries
+  std::deque<uint64_t> evicted; // hashes of the sizes evicted last
+  std::optional<Sizes> lastMissed;
+  int64_t lastMissedAt = 0;
   std::optional<MissReport> lastMiss;
-  Statistics counts;
+  Statistics counts;     // hits: what BindingTable did not count
+  uint64_t hitsGone = 0; // of entries that were taken out
+  size_t planBytes = 0, templateBytes = 0, kernelBytes = 0;
 
-  mutable std::mutex treeMutex; // guards the members below, never held while compiling
   TemplateTree tree;
-  std::map<TemplateTree::Template, Shared> sharedByTemplate;
+  std::unordered_map<const data::PlanTemplateT *, std::shared_ptr<HeldTemplate>> templates;
+  std::vector<std::shared_ptr<HeldTemplate>> idle; // without specializations and makers
+  /// Kernels that templates hold, by owner: how many do, and their bytes.
+  std::unordered_map<const void *, std::pair<size_t, size_t>> kernelUsers;
+
   std::mutex templateTurn; // held while a template is being made
 };
 

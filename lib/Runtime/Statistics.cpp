@@ -25,6 +25,18 @@ const char *rlx::originName(Origin origin) {
   return "?";
 }
 
+const char *rlx::bindingStateName(BindingState state) {
+  switch (state) {
+  case BindingState::Ready:
+    return "ready";
+  case BindingState::Making:
+    return "making";
+  case BindingState::Queued:
+    return "queued";
+  }
+  return "?";
+}
+
 std::string rlx::bindingString(const Binding &binding) {
   std::string text = "{";
   for (const auto &[name, size] : binding)
@@ -47,7 +59,29 @@ std::string MissReport::text() const {
     text += "; it had been evicted";
   if (!error.empty())
     return text + "; error: " + error;
+  if (!made)
+    return text + "; it is not made yet";
   text += origin == Origin::Instantiated ? "; instantiated from a template it had" : "; a new template was made";
+  for (const std::string &guard : guardsFailed)
+    text += "\n  does not hold here: " + guard;
+  return text;
+}
+
+std::string Forecast::text() const {
+  std::string text = bindingString(binding) + ": ";
+  switch (kind) {
+  case Kind::Hit:
+    return text + "is there";
+  case Kind::Making:
+    return text + "is being made";
+  case Kind::Instantiate:
+    return text + "would be instantiated from a template there is";
+  case Kind::Error:
+    return text + "error: " + error;
+  case Kind::NewTemplate:
+    break;
+  }
+  text += "needs a new template";
   for (const std::string &guard : guardsFailed)
     text += "\n  does not hold here: " + guard;
   return text;

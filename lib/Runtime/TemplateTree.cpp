@@ -5,6 +5,9 @@
 #include "DimProgram.h"
 #include "rlx/Support/DimFacts.h"
 
+#include <algorithm>
+#include <set>
+
 using namespace rlx;
 
 namespace {
@@ -118,18 +121,94 @@ Status TemplateTree::insert(std::span<const std::unique_ptr<data::GuardT>> trail
   };
   for (; i < trail.size(); ++i) {
     auto number = static_cast<uint32_t>(nodes.size());
+    if (unused.empty()) {
+      nodes.emplace_back();
+      branches.emplace_back();
+      parents.emplace_back();
+    } else {
+      number = unused.back();
+      unused.pop_back();
+    }
     set({Branch::Kind::Node, number});
-    nodes.push_back(made[i]);
-    branches.push_back({});
+    nodes[number] = made[i];
+    branches[number] = {};
     if (made[i]->required)
-      branches.back()[false] = {Branch::Kind::Error, 0};
+      branches[number][false] = {Branch::Kind::Error, 0};
+    parents[number] = path.empty() ? Parent() : Parent{path.back().first, path.back().second};
     path.emplace_back(number, trail[i]->answer);
   }
   if (plan) {
     set({Branch::Kind::Template, static_cast<uint32_t>(plans.size())});
     plans.push_back({std::move(plan), std::move(path)});
+  } else {
+    dead.push_back(path.back().first);
+    boundErrors();
   }
   return {};
+}
+
+/// Nothing is known behind this answer any more; nodes that led nowhere else go.
+void TemplateTree::cut(uint32_t number, bool answer) {
+  for (Parent at{number, answer};;) {
+    if (at.number == kNone) {
+      root = {};
+      return;
+    }
+    std::array<Branch, 2> &ways = branches[at.number];
+    ways[at.answer] = {};
+    if (ways[false].kind != Branch::Kind::Missing || ways[true].kind != Branch::Kind::Missing) {
+      if (ways[false].kind == Branch::Kind::Error && ways[true].kind == Branch::Kind::Missing)
+        dead.push_back(at.number);
+      return;
+    }
+    nodes[at.number] = nullptr;
+    unused.push_back(at.number);
+    at = parents[at.number];
+  }
+}
+
+void TemplateTree::boundErrors() {
+  // What leads to a template again, or was named twice, does not count.
+  auto livesOn = [&](uint32_t number) {
+    return !nodes[number] || branches[number][false].kind != Branch::Kind::Error ||
+           branches[number][true].kind != Branch::Kind::Missing;
+  };
+  if (dead.size() <= kMaxErrors)
+    return;
+  std::set<uint32_t> seen;
+  std::deque<uint32_t> latest;
+  for (auto number = dead.rbegin(); number != dead.rend(); ++number)
+    if (!livesOn(*number) && seen.insert(*number).second)
+      latest.push_front(*number);
+  dead = std::move(latest);
+  while (dead.size() > kMaxErrors) {
+    uint32_t oldest = dead.front();
+    dead.pop_front();
+    cut(oldest, false);
+  }
+}
+
+void TemplateTree::remove(const Template &plan) {
+  auto leaf = std::find_if(plans.begin(), plans.end(), [&](const Leaf &leaf) { return leaf.plan == plan; });
+  if (leaf == plans.end())
+    return;
+  Parent at;
+  if (!leaf->path.empty())
+    at = {leaf->path.back().first, leaf->path.back().second};
+  if (at.number == kNone)
+    root = {};
+  else
+    cut(at.number, at.answer);
+  for (leaf = plans.erase(leaf); leaf != plans.end(); ++leaf)
+    --(leaf->path.empty() ? root : branches[leaf->path.back().first][leaf->path.back().second]).number;
+  boundErrors();
+}
+
+size_t TemplateTree::bytes() const {
+  constexpr size_t kNode = 512; // with its two expressions, their programs, and two short texts
+  size_t slots = nodes.capacity() * sizeof(nodes[0]) + branches.capacity() * sizeof(branches[0]) +
+                 parents.capacity() * sizeof(parents[0]) + plans.capacity() * sizeof(plans[0]);
+  return slots + nodeCount() * (sizeof(Node) + kNode);
 }
 
 TemplateTree::Found TemplateTree::lookup(std::span<const int64_t> sizes) const {

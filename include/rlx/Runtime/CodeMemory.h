@@ -1,8 +1,9 @@
 //===- CodeMemory.h - kernel images made executable -------------*- C++ -*-===//
 //
 // Images are copied in batches into private anonymous memory, compared there,
-// and made read-execute. A sealed page never becomes writable again; memory is
-// given back with the last kernel in it.
+// and made read-execute. A sealed page never becomes writable again. The pages of
+// a batch are given back with the last kernel in them, a region, which batches
+// share, with the last one in it.
 //
 //===----------------------------------------------------------------------===//
 #ifndef RLX_RUNTIME_CODEMEMORY_H

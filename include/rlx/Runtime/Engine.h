@@ -19,6 +19,7 @@
 namespace rlx {
 
 class ArenaPool;
+class Background;
 class CompilerSlot;
 class CompilerSource;
 class KernelCache;
@@ -94,7 +95,8 @@ struct EngineOptions {
   int threads = 0;
   /// The caller's threads. Null: the engine starts its own.
   std::shared_ptr<ThreadPool> pool;
-  /// Called with one line for each miss, from the thread that missed.
+  /// Called with one line for each miss, from the thread that made what was missing,
+  /// possibly from several at once. It may call the engine and its executables.
   std::function<void(std::string_view)> log;
   /// Null: the default loader.
   std::shared_ptr<KernelLoader> loader;
@@ -124,6 +126,7 @@ public:
   ThreadPool &pool() { return *threadPool; }
   KernelCache &kernels() { return *kernelCache; }
   ArenaPool &arenas() { return *arenaPool; }
+  Background &background() { return *backgroundThreads; }
   CompilerSlot &compiler() { return *compilerSlot; }
 
 private:
@@ -133,6 +136,7 @@ private:
   std::unique_ptr<KernelCache> kernelCache;
   std::unique_ptr<ArenaPool> arenaPool;
   std::unique_ptr<CompilerSlot> compilerSlot;
+  std::unique_ptr<Background> backgroundThreads;
 };
 
 } // namespace rlx

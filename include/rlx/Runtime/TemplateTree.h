@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -48,6 +49,13 @@ public:
   /// else after the same answers).
   Status insert(std::span<const std::unique_ptr<data::GuardT>> trail, Template plan);
 
+  /// Takes a template out, and what only led to it; what remains of its trail is
+  /// asked as before, and its sizes are Missing. Of requirements that lead to
+  /// nothing else, which are kept because they know an error, the kMaxErrors latest
+  /// stay. Templates inserted later get the numbers before theirs.
+  void remove(const Template &plan);
+  static constexpr size_t kMaxErrors = 256;
+
   struct Found {
     enum class Kind {
       Template, ///< `plan` holds here
@@ -79,6 +87,9 @@ public:
   size_t templateCount() const { return plans.size(); }
   /// In order of insertion.
   const Template &plan(size_t number) const { return plans[number].plan; }
+  size_t nodeCount() const { return nodes.size() - unused.size(); }
+  /// About what the tree takes, templates apart.
+  size_t bytes() const;
 
 private:
   struct Node;
@@ -92,11 +103,21 @@ private:
     std::vector<std::pair<uint32_t, bool>> path; // node, answer
   };
   Result<std::shared_ptr<const Node>> makeNode(const data::GuardT &guard) const;
+  void cut(uint32_t number, bool answer);
+  void boundErrors();
 
   std::vector<std::string> dims;
   std::map<std::string, uint32_t, std::less<>> index; // of dims
   std::vector<std::shared_ptr<const Node>> nodes;
   std::vector<std::array<Branch, 2>> branches; // by node: no, yes
+  struct Parent {
+    uint32_t number = kNone; // kNone: the node is the root
+    bool answer = false;
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<Parent> parents;  // by node
+  std::vector<uint32_t> unused; // numbers of nodes that were taken out
+  std::deque<uint32_t> dead;    // requirements that lead to errors only, or did, oldest first
   Branch root;
   std::vector<Leaf> plans;
 };

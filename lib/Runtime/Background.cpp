@@ -1,0 +1,94 @@
+//===- Background.cpp - threads that make specializations -----------------===//
+#include "Background.h"
+
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <deque>
+#include <string>
+
+using namespace rlx;
+
+struct Background::Shared {
+  std::mutex mutex; // guards the members below
+  std::condition_variable wake;
+  std::deque<std::function<void()>> urgent, tasks;
+  size_t asleep = 0;
+  bool ending = false;
+};
+
+Background::Background(unsigned threads) : most(threads), process(getpid()), shared(std::make_shared<Shared>()) {}
+
+void *Background::loop(void *argument) {
+  std::unique_ptr<std::shared_ptr<Shared>> owned(static_cast<std::shared_ptr<Shared> *>(argument));
+  Shared &shared = **owned;
+  std::unique_lock lock(shared.mutex);
+  while (true) {
+    ++shared.asleep;
+    shared.wake.wait(lock, [&] { return shared.ending || !shared.urgent.empty() || !shared.tasks.empty(); });
+    --shared.asleep;
+    if (shared.ending)
+      return nullptr;
+    std::deque<std::function<void()>> &queue = shared.urgent.empty() ? shared.tasks : shared.urgent;
+    std::function<void()> task = std::move(queue.front());
+    queue.pop_front();
+    lock.unlock();
+    task();
+    task = nullptr; // what it owns, an engine perhaps, goes before the lock is taken again
+    lock.lock();
+  }
+}
+
+Status Background::submit(std::function<void()> task, bool urgent) {
+  if (process != getpid())
+    return Error{ErrorCode::Unsupported, "a child made by fork() has no background threads"};
+  std::lock_guard workersLock(mutex);
+  bool needed;
+  {
+    std::lock_guard lock(shared->mutex);
+    needed = shared->asleep <= shared->urgent.size() + shared->tasks.size() && workers.size() < most;
+  }
+  if (needed) {
+    // Signals are for the threads of the caller.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    auto argument = std::make_unique<std::shared_ptr<Shared>>(shared);
+    pthread_t thread;
+    int failure = pthread_create(&thread, nullptr, loop, argument.get());
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!failure) {
+      argument.release(); // the thread's now
+      pthread_setname_np(thread, "rlx-background");
+      workers.push_back(thread);
+    } else if (workers.empty()) {
+      return Error{ErrorCode::OutOfRange,
+                   std::string("the system gives no thread for the background: ") + std::strerror(failure)};
+    }
+  }
+  {
+    std::lock_guard lock(shared->mutex);
+    (urgent ? shared->urgent : shared->tasks).push_back(std::move(task));
+  }
+  shared->wake.notify_one();
+  return Status::ok();
+}
+
+Background::~Background() {
+  if (process != getpid())
+    return;
+  std::deque<std::function<void()>> dropped[2];
+  {
+    std::lock_guard lock(shared->mutex);
+    shared->ending = true;
+    dropped[0].swap(shared->urgent);
+    dropped[1].swap(shared->tasks);
+  }
+  shared->wake.notify_all();
+  for (pthread_t worker : workers) {
+    if (pthread_equal(worker, pthread_self()))
+      pthread_detach(worker);
+    else
+      pthread_join(worker, nullptr);
+  }
+}

@@ -1,0 +1,129 @@
+//===- Preparation.cpp - specializations made ahead -----------------------===//
+#include "Preparation.h"
+
+#include "SpecializationCache.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace rlx;
+
+Preparation::~Preparation() = default;
+
+std::chrono::steady_clock::time_point rlx::deadlineOf(std::chrono::nanoseconds timeout) {
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);
+  return std::chrono::steady_clock::now() + std::min(timeout, kLongest);
+}
+
+PreparationJob::PreparationJob(size_t total, std::function<void(Progress)> callback,
+                               std::weak_ptr<SpecializationCache> cache)
+    : callback(std::move(callback)), cache(std::move(cache)), over(total) {
+  state.total = total;
+}
+
+Preparation::Progress PreparationJob::progress() const {
+  std::lock_guard lock(mutex);
+  return state;
+}
+
+void PreparationJob::cancel() {
+  // Without the cache all was dropped already.
+  if (std::shared_ptr<SpecializationCache> held = cache.lock())
+    held->cancel(*this);
+}
+
+Status PreparationJob::wait(std::optional<std::chrono::nanoseconds> timeout) {
+  std::unique_lock lock(mutex);
+  auto done = [&] {
+    bool calling = reporting != std::thread::id() && reporting != std::this_thread::get_id();
+    bool toCall = !unreported.empty() && reporting != std::this_thread::get_id();
+    return state.done == state.total && !calling && !toCall;
+  };
+  if (!timeout)
+    changed.wait(lock, done);
+  else if (!changed.wait_until(lock, deadlineOf(*timeout), done))
+    return Error{ErrorCode::NotReady, "of " + std::to_string(state.total) + " bindings " +
+                                          std::to_string(state.total - state.done) + " are not prepared yet"};
+  return failures.empty() ? Status::ok() : Status(failures.begin()->second);
+}
+
+bool PreparationJob::settled(size_t index, const Status &status) {
+  if (over[index])
+    return false;
+  over[index] = true;
+  ++state.done;
+  if (!status) {
+    ++state.failed;
+    failures.emplace(index, status.error());
+  }
+  return true;
+}
+
+void PreparationJob::settle(size_t index, const Status &status) {
+  {
+    std::lock_guard lock(mutex);
+    if (settled(index, status) && callback)
+      unreported.push_back(state);
+  }
+  changed.notify_all();
+}
+
+void PreparationJob::drop(size_t index) {
+  {
+    std::lock_guard lock(mutex);
+    settled(index, Error{ErrorCode::Cancelled, "preparing this binding was cancelled"});
+  }
+  changed.notify_all();
+}
+
+void PreparationJob::report() {
+  {
+    std::unique_lock lock(mutex);
+    if (reporting != std::thread::id())
+      return;
+    reporting = std::this_thread::get_id();
+    while (!unreported.empty()) {
+      Progress progress = unreported.front();
+      unreported.pop_front();
+      lock.unlock();
+      callback(progress);
+      lock.lock();
+    }
+    reporting = {};
+  }
+  changed.notify_all();
+}
+
+Result<std::vector<Binding>> rlx::likelyBindings(const Model &model, std::span<const DimHint> hints, size_t limit) {
+  std::vector<Binding> bindings(1);
+  for (const auto &dim : model.signature().dims) {
+    std::vector<int64_t> likely = dim->likely;
+    for (const DimHint &hint : hints)
+      if (hint.dim == dim->name)
+        likely.insert(likely.end(), hint.likely.begin(), hint.likely.end());
+    std::sort(likely.begin(), likely.end());
+    likely.erase(std::unique(likely.begin(), likely.end()), likely.end());
+    if (likely.empty())
+      return Error{ErrorCode::InvalidArgument, "prepareLikely: dim '" + dim->name + "' has no likely sizes"};
+    if (likely.size() > limit / bindings.size())
+      return Error{ErrorCode::InvalidArgument,
+                   "prepareLikely: there are more than " + std::to_string(limit) +
+                       " combinations of likely sizes, and the cache holds no more (cacheEntries)"};
+    std::vector<Binding> longer;
+    for (const Binding &binding : bindings)
+      for (int64_t size : likely)
+        longer.emplace_back(binding)[dim->name] = size;
+    bindings = std::move(longer);
+  }
+  Status refused;
+  std::erase_if(bindings, [&](const Binding &binding) {
+    std::vector<int64_t> sizes(binding.size());
+    Status status = model.solver().check(binding, sizes);
+    if (!status && refused)
+      refused = status;
+    return !status;
+  });
+  if (bindings.empty())
+    return Error{refused.error().code, "prepareLikely: " + refused.error().message};
+  return bindings;
+}
