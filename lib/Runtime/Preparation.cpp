@@ -93,37 +93,3 @@ void PreparationJob::report() {
   }
   changed.notify_all();
 }
-
-Result<std::vector<Binding>> rlx::likelyBindings(const Model &model, std::span<const DimHint> hints, size_t limit) {
-  std::vector<Binding> bindings(1);
-  for (const auto &dim : model.signature().dims) {
-    std::vector<int64_t> likely = dim->likely;
-    for (const DimHint &hint : hints)
-      if (hint.dim == dim->name)
-        likely.insert(likely.end(), hint.likely.begin(), hint.likely.end());
-    std::sort(likely.begin(), likely.end());
-    likely.erase(std::unique(likely.begin(), likely.end()), likely.end());
-    if (likely.empty())
-      return Error{ErrorCode::InvalidArgument, "prepareLikely: dim '" + dim->name + "' has no likely sizes"};
-    if (likely.size() > limit / bindings.size())
-      return Error{ErrorCode::InvalidArgument,
-                   "prepareLikely: there are more than " + std::to_string(limit) +
-                       " combinations of likely sizes, and the cache holds no more (cacheEntries)"};
-    std::vector<Binding> longer;
-    for (const Binding &binding : bindings)
-      for (int64_t size : likely)
-        longer.emplace_back(binding)[dim->name] = size;
-    bindings = std::move(longer);
-  }
-  Status refused;
-  std::erase_if(bindings, [&](const Binding &binding) {
-    std::vector<int64_t> sizes(binding.size());
-    Status status = model.solver().check(binding, sizes);
-    if (!status && refused)
-      refused = status;
-    return !status;
-  });
-  if (bindings.empty())
-    return Error{refused.error().code, "prepareLikely: " + refused.error().message};
-  return bindings;
-}

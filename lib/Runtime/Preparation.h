@@ -46,11 +46,6 @@ private:
   std::thread::id reporting; // who calls back now
 };
 
-/// The combinations of likely sizes, those of the model and of the hints, that the
-/// model allows. Errors (InvalidArgument): a dim that has none; more than `limit`
-/// combinations; none that the model allows.
-Result<std::vector<Binding>> likelyBindings(const Model &model, std::span<const DimHint> hints, size_t limit);
-
 /// `timeout` from now; no later than clocks can count.
 std::chrono::steady_clock::time_point deadlineOf(std::chrono::nanoseconds timeout);
 

@@ -196,6 +196,8 @@ public:
   std::vector<BindingInfo> bindings() const;
   /// The latest miss of this executable or a clone; nothing before the first.
   std::optional<MissReport> explain() const;
+  /// What a run at a binding, of every dim, would meet now; changes nothing.
+  Forecast explain(const Binding &binding) const;
 
   const std::shared_ptr<const Model> &model() const;
   const std::shared_ptr<Engine> &engine() const;
