@@ -26,8 +26,8 @@
 |*
 |* Structs come in three kinds.
 |* - Options begin with `struct_size`, to be set to sizeof; the rest, where zero,
-|*   means the default: `rlx_run_options options = {sizeof options};`. A struct
-|*   that is larger than the library's is taken where its unknown rest is zero.
+|*   means the default: `rlx_run_options options = {.struct_size = sizeof options};`.
+|*   One that is larger than the library's is taken where its unknown rest is zero.
 |* - Infos are the library's, handed out as const pointers, valid as long as the
 |*   handle they come from. They may grow at the end: use them by pointer.
 |* - All others never change.
@@ -271,7 +271,7 @@ typedef struct rlx_dim_info {
  */
 RLX_API RLX_CHECK rlx_status *rlx_model_load(rlx_engine *engine, const char *path, const rlx_load_options *options,
                                              rlx_model **model);
-/** Reads `bytes` of a module of the rlx dialect, text or bytecode. */
+/** Reads `bytes` of a module of the rlx dialect in text form. Of the options only `weights_file` is for it. */
 RLX_API RLX_CHECK rlx_status *rlx_model_load_text(rlx_engine *engine, const char *text, size_t bytes,
                                                   const rlx_load_options *options, rlx_model **model);
 RLX_API void rlx_model_destroy(rlx_model **model);

@@ -161,8 +161,9 @@ rlx_status *rlx_input_from_dlpack(const rlx_dl_tensor *tensor, const char *name,
       return wrong("has no shape");
     std::span<const int64_t> shape(tensor->shape, static_cast<size_t>(tensor->ndim));
     std::optional<int64_t> elements = elementCount(shape);
-    size_t width = elementSize(*type), bytes = 0;
-    if (!elements || __builtin_mul_overflow(static_cast<size_t>(*elements), width, &bytes))
+    size_t width = elementSize(*type);
+    int64_t bytes = 0;
+    if (!elements || __builtin_mul_overflow(*elements, static_cast<int64_t>(width), &bytes))
       return wrong("has a size that is negative or does not fit: " + shapeString(shape));
     if (bytes && !tensor->data)
       return wrong("has no data");
@@ -193,7 +194,7 @@ rlx_status *rlx_input_from_dlpack(const rlx_dl_tensor *tensor, const char *name,
       data = static_cast<const std::byte *>(made->data());
       *copy = makeTensor(std::move(*made));
     }
-    *input = {name, data, bytes, tensor->shape, tensor->ndim, fromType(*type), 0};
+    *input = {name, data, static_cast<size_t>(bytes), tensor->shape, tensor->ndim, fromType(*type), 0};
     return nullptr;
   });
 }
