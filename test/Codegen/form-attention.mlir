@@ -229,3 +229,24 @@ rlx.graph @right_hand(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
   %2 = rlx.matmul %x, %1 : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
   rlx.output %2 : tensor<3x3xf32>
 }
+
+// A norm reads the result through the transpose that ends the kernel, not what is before it.
+// CHECK-LABEL: rlx.graph @issue_norm_after_transpose
+// CHECK-NEXT: %[[A:.*]] = rlx.kernel attention(%arg0)
+// CHECK: rlx.yield %{{.*}} : tensor<4x5x8xf32>
+// CHECK: rlx.kernel rows(%[[A]])
+// CHECK: rlx.kernel rows(%[[A]])
+// PLAN-LABEL: plan of @issue_norm_after_transpose
+// PLAN: 0 attention
+// PLAN: 1 rows
+// PLAN: 2 rows
+rlx.graph @issue_norm_after_transpose(%x: tensor<5x4x8xf32>) -> (tensor<4x5x8xf32>, tensor<4x5x8xf32>) {
+  %0 = rlx.transpose %x permutation [0, 2, 1] : tensor<5x4x8xf32> -> tensor<5x8x4xf32>
+  %1 = rlx.matmul %x, %0 : tensor<5x4x8xf32>, tensor<5x8x4xf32> -> tensor<5x4x4xf32>
+  %2 = rlx.softmax %1 axis 2 : tensor<5x4x4xf32> -> tensor<5x4x4xf32>
+  %3 = rlx.matmul %2, %x : tensor<5x4x4xf32>, tensor<5x4x8xf32> -> tensor<5x4x8xf32>
+  %4 = rlx.transpose %3 permutation [1, 0, 2] : tensor<5x4x8xf32> -> tensor<4x5x8xf32>
+  %5 = rlx.rms_norm %4 axis 2 epsilon 0.1 : tensor<4x5x8xf32> -> tensor<4x5x8xf32>
+  %6 = rlx.layer_norm %4 axis 1 epsilon 0.1 : tensor<4x5x8xf32> -> tensor<4x5x8xf32>
+  rlx.output %5, %6 : tensor<4x5x8xf32>, tensor<4x5x8xf32>
+}

@@ -352,7 +352,8 @@ void KernelFormer::storeThroughViews(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (stored.contains(op) || role(op) == Role::Source)
       return;
-    if (role(op) == Role::View) {
+    // The view that ends a chain is its result: what lies before it is in no memory.
+    if (role(op) == Role::View && chainEnd.lookup(op) != op) {
       value = op->getOperand(0);
       continue;
     }
