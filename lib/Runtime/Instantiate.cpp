@@ -37,7 +37,10 @@ bool validAccess(const data::PlanTemplateT &plan, const data::AccessT *access, b
   };
   if (!access || access->kind < AccessKind::MIN || access->kind > AccessKind::MAX || !elementBytes(access->type) ||
       access->offset >= exprs || !all(access->strides) || !all(access->extents) || !all(access->axis_extents) ||
-      !all(access->axis_strides))
+      !all(access->axis_strides) || access->column >= exprs || !all(access->column_strides) ||
+      !all(access->axis_columns))
+    return false;
+  if (access->panels && access->kind != AccessKind::Indexed)
     return false;
   if (access->kind != AccessKind::Iota && access->buffer >= plan.buffers.size())
     return false;

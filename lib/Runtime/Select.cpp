@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 
 using namespace rlx;
 using namespace rlx::select;
@@ -23,6 +24,8 @@ using data::Opcode;
 template <typename Fn> void Nest::eachStrides(Fn fn) {
   for (StepOperand &operand : operands) {
     fn(operand.strides);
+    if (operand.panels)
+      fn(operand.columnStrides);
     for (StepIndexOperand &index : operand.indices)
       fn(index.strides);
   }
@@ -30,7 +33,7 @@ template <typename Fn> void Nest::eachStrides(Fn fn) {
 
 template <typename Fn> bool Nest::allStrides(Fn fn) const {
   for (const StepOperand &operand : operands) {
-    if (!fn(operand.strides))
+    if (!fn(operand.strides) || (operand.panels && !fn(operand.columnStrides)))
       return false;
     for (const StepIndexOperand &index : operand.indices)
       if (!fn(index.strides))
@@ -120,6 +123,29 @@ size_t Nest::merge(size_t begin, size_t end) {
 // StepReader
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// What a form over a nest may come to: from `low` to `high`, unless some extent is 0.
+struct Reach {
+  int64_t low, high;
+  bool fits = true, empty = false;
+  explicit Reach(int64_t start) : low(start), high(start) {}
+  void add(int64_t extent, int64_t stride) {
+    if (extent == 0) {
+      empty = true;
+      return;
+    }
+    int64_t distance;
+    int64_t &end = stride < 0 ? low : high;
+    fits &= checkedMul(extent - 1, stride, distance) && checkedAdd(end, distance, end);
+  }
+  void add(std::span<const int64_t> extents, std::span<const int64_t> strides) {
+    for (size_t i = 0; i != extents.size(); ++i)
+      add(extents[i], strides[i]);
+  }
+  bool isInside(int64_t count) const { return fits && low >= 0 && high < count; }
+};
+} // namespace
+
 Error StepReader::error(ErrorCode code, const std::string &text) const {
   return Error{code, "plan step '" + step.node + "': " + text};
 }
@@ -182,6 +208,20 @@ Result<StepOperand> StepReader::operand(const data::AccessT &access, std::span<c
   if (access.indices.empty() || access.indices.size() != access.axis_extents.size() ||
       access.indices.size() != access.axis_strides.size())
     return malformed("an indexed operand lacks indices, axis extents or axis strides");
+  if (access.panels) {
+    if (isOutput || (step.family != data::Family::Loops && step.family != data::Family::Reduce))
+      return malformed("panels are read by loops and reductions only");
+    if (buffer.layout != data::PackedLayout::Panels16)
+      return malformed("panels are read from a buffer that is not packed");
+    if (access.column_strides.size() != extents.size() || access.axis_columns.size() != access.indices.size())
+      return malformed("an operand in panels lacks column strides");
+    if (std::find(access.broadcast.begin(), access.broadcast.end(), true) != access.broadcast.end())
+      return malformed("an operand in panels is broadcast");
+    result.panels = true;
+    result.column = value(access.column);
+    for (uint32_t stride : access.column_strides)
+      result.columnStrides.push_back(value(stride));
+  }
   for (size_t k = 0; k != access.indices.size(); ++k) {
     const data::AccessT &from = *access.indices[k];
     if (from.kind != AccessKind::Direct)
@@ -198,7 +238,8 @@ Result<StepOperand> StepReader::operand(const data::AccessT &access, std::span<c
                           index->offset,
                           std::move(index->strides),
                           value(access.axis_extents[k]),
-                          value(access.axis_strides[k])};
+                          value(access.axis_strides[k]),
+                          access.panels ? value(access.axis_columns[k]) : 0};
     if (made.extent < 0)
       return error(ErrorCode::OutOfRange, "an indexed axis has the negative extent " + std::to_string(made.extent));
     result.indices.push_back(std::move(made));
@@ -217,65 +258,121 @@ Status StepReader::reach(uint32_t buffer, int64_t &offset, std::span<const int64
   if (plan.buffers[buffer]->layout != data::PackedLayout::Strided)
     return malformed("a packed weight is read as if it were plain");
   int64_t elements = buffers[buffer].elements;
-  int64_t low = offset, high = offset;
-  bool empty = false;
-  auto extend = [&](int64_t steps, int64_t stride) {
-    int64_t distance;
-    int64_t &end = stride < 0 ? low : high;
-    return checkedMul(steps, stride, distance) && checkedAdd(end, distance, end);
-  };
-  bool fits = true;
-  for (size_t i = 0; i != extents.size(); ++i) {
-    if (extents[i] == 0)
-      empty = true;
-    else
-      fits &= extend(extents[i] - 1, strides[i]);
-  }
-  for (const StepIndexOperand &index : indices) {
-    if (index.extent == 0)
-      empty = true; // no index is valid, so none is followed
-    else
-      fits &= extend(index.extent - 1, index.axisStride);
-  }
-  if (empty) {
+  Reach reach(offset);
+  reach.add(extents, strides);
+  for (const StepIndexOperand &index : indices)
+    reach.add(index.extent, index.axisStride); // of extent 0: no index is valid, so none is followed
+  if (reach.empty) {
     // Nothing is touched, but the pointer itself must be one of the buffer's. A slice of nothing may well begin
     // outside of it.
     offset = 0;
     return Status::ok();
   }
-  if (!fits || low < 0 || high >= elements)
-    return malformed("an operand reaches from element " + std::to_string(low) + " to " + std::to_string(high) +
-                     " of a buffer of " + std::to_string(elements));
-  touched.push_back({buffer, low, high, isOutput});
+  if (!reach.isInside(elements))
+    return malformed("an operand reaches from element " + std::to_string(reach.low) + " to " +
+                     std::to_string(reach.high) + " of a buffer of " + std::to_string(elements));
+  touched.push_back({buffer, reach.low, reach.high, isOutput});
+  return Status::ok();
+}
+
+/// What a packed weight may be asked for: rows and columns of its matrix, each on its own.
+Status StepReader::reachPanels(StepOperand &operand, std::span<const int64_t> extents) {
+  const data::BufferT &buffer = *plan.buffers[operand.buffer];
+  auto rows = static_cast<int64_t>(buffer.k), columns = static_cast<int64_t>(buffer.n); // checked with the template
+  Reach row(operand.offset), column(operand.column);
+  row.add(extents, operand.strides);
+  column.add(extents, operand.columnStrides);
+  for (const StepIndexOperand &index : operand.indices) {
+    row.add(index.extent, index.axisStride);
+    column.add(index.extent, index.axisColumn);
+  }
+  if (row.empty) { // as above
+    operand.offset = operand.column = 0;
+  } else if (!row.isInside(rows) || !column.isInside(columns)) {
+    auto range = [](const Reach &reach) { return std::to_string(reach.low) + " to " + std::to_string(reach.high); };
+    return malformed("an operand in panels reaches rows " + range(row) + " and columns " + range(column) +
+                     " of a matrix of " + std::to_string(rows) + " x " + std::to_string(columns));
+  }
+  // Every offset into the panels is less than their size, which fits.
+  int64_t bytes;
+  bool fits = checkedMul(columns / kPanel + 1, rows, bytes) &&
+              checkedMul(bytes, kPanel * static_cast<int64_t>(elementSize(operand.type)), bytes) &&
+              checkedMul(operand.offset, kPanel, operand.offset);
+  // A stride that is never applied may be any number.
+  auto toElements = [&](int64_t extent, int64_t &stride) { fits &= checkedMul(stride, kPanel, stride) || extent <= 1; };
+  for (size_t i = 0; i != extents.size(); ++i)
+    toElements(extents[i], operand.strides[i]);
+  for (StepIndexOperand &index : operand.indices)
+    toElements(index.extent, index.axisStride);
+  if (!fits)
+    return error(ErrorCode::OutOfRange,
+                 "a packed weight of " + std::to_string(rows) + " x " + std::to_string(columns) + " overflows");
+  operand.panelStride = rows * kPanel;
+  return Status::ok();
+}
+
+/// True of any part of a row-major tensor, whatever the order and direction of its axes: a stride leads further than
+/// all the smaller ones together. Outputs that have an element for each point in some other way are not ours.
+Status StepReader::writesOnce(std::span<const int64_t> extents, std::span<const int64_t> strides) const {
+  // The window lies in its buffer, so nothing here overflows.
+  std::vector<std::pair<int64_t, int64_t>> moves; // how far a step leads, how many there are
+  for (size_t i = extents.size(); i-- > 0;) {
+    if (extents[i] == 0)
+      return Status::ok();
+    if (extents[i] > 1)
+      moves.emplace_back(std::abs(strides[i]), extents[i] - 1);
+  }
+  std::sort(moves.begin(), moves.end());
+  int64_t covered = 0;
+  for (auto [stride, steps] : moves) {
+    if (stride <= covered)
+      return malformed("several points of its loops write one element of an output");
+    covered += stride * steps;
+  }
   return Status::ok();
 }
 
 Status StepReader::window(StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
                           bool isOutput) {
   if (operand.kind == AccessKind::Iota) {
-    int64_t low = operand.offset, high = operand.offset;
-    for (size_t i = 0; i != extents.size(); ++i) {
-      int64_t distance;
-      int64_t &end = strides[i] < 0 ? low : high;
-      if (extents[i] > 0 && (!checkedMul(extents[i] - 1, strides[i], distance) || !checkedAdd(end, distance, end)))
-        return error(ErrorCode::OutOfRange, "a range of integers overflows");
-    }
-    return Status::ok();
+    Reach reach(operand.offset);
+    reach.add(extents, strides);
+    return reach.fits ? Status::ok() : error(ErrorCode::OutOfRange, "a range of integers overflows");
   }
-  if (Status status = reach(operand.buffer, operand.offset, extents, strides, operand.indices, isOutput); !status)
+  if (operand.panels) {
+    if (Status status = reachPanels(operand, extents); !status)
+      return status;
+  } else if (Status status = reach(operand.buffer, operand.offset, extents, strides, operand.indices, isOutput);
+             !status) {
     return status;
+  }
+  if (isOutput && operand.kind == AccessKind::Direct)
+    if (Status status = writesOnce(extents, strides); !status)
+      return status;
   for (StepIndexOperand &index : operand.indices)
     if (Status status = reach(index.buffer, index.offset, extents, index.strides, {}, false); !status)
       return status;
   return Status::ok();
 }
 
+Status StepReader::readInputs(Nest &nest, size_t first) {
+  for (size_t i = first; i != step.inputs.size(); ++i) {
+    Result<StepOperand> read = operand(*step.inputs[i], nest.extents, false);
+    if (!read)
+      return read.takeError();
+    if (Status status = window(*read, nest.extents, false); !status)
+      return status;
+    nest.operands.push_back(std::move(*read));
+  }
+  return Status::ok();
+}
+
 Status StepReader::disjoint() const {
   for (const Touched &output : touched)
-    for (const Touched &input : touched)
-      if (output.isOutput && !input.isOutput && output.buffer == input.buffer && output.low <= input.high &&
-          input.low <= output.high)
-        return malformed("an output overlaps an input");
+    for (const Touched &other : touched)
+      if (output.isOutput && &output != &other && output.buffer == other.buffer && output.low <= other.high &&
+          other.low <= output.high)
+        return malformed(other.isOutput ? "two of its outputs overlap" : "an output overlaps an input");
   return Status::ok();
 }
 
@@ -350,6 +447,9 @@ std::unique_ptr<data::AccessSpecT> rlx::select::accessSpecOf(const StepOperand &
     spec->index_type = operand.indices[0].type;
   for (const StepIndexOperand &index : operand.indices)
     spec->index_inner.push_back(innerMode(index.strides[innerLoop]));
+  spec->panels = operand.panels;
+  if (operand.panels)
+    spec->column_inner = innerMode(operand.columnStrides[innerLoop]);
   return spec;
 }
 
@@ -378,6 +478,13 @@ void rlx::select::appendOperand(const StepOperand &operand, StepInstance &call) 
     append(call.integers, index.strides);
     call.integers.push_back(index.extent);
     call.integers.push_back(index.axisStride);
+  }
+  if (operand.panels) {
+    call.integers.push_back(operand.column);
+    call.integers.push_back(operand.panelStride);
+    append(call.integers, operand.columnStrides);
+    for (const StepIndexOperand &index : operand.indices)
+      call.integers.push_back(index.axisColumn);
   }
   appendPointer(operand, call);
 }

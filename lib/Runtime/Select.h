@@ -25,6 +25,7 @@ struct StepIndexOperand {
   int64_t offset = 0;
   std::vector<int64_t> strides;
   int64_t extent = 0, axisStride = 0;
+  int64_t axisColumn = 0; ///< panels
 };
 
 /// An access with its numbers. A broadcast loop has stride 0; the stride of a
@@ -37,6 +38,11 @@ struct StepOperand {
   int64_t offset = 0;
   std::vector<int64_t> strides;
   std::vector<StepIndexOperand> indices;
+  /// Reads a packed weight: what is above names rows of its matrix, the following in the same way its columns. Once
+  /// its window is checked, `offset` and strides are in elements of panel 0.
+  bool panels = false;
+  int64_t column = 0, panelStride = 0;
+  std::vector<int64_t> columnStrides;
 };
 
 /// A loop nest and what it touches.
@@ -93,13 +99,16 @@ public:
   Result<StepOperand> direct(const data::AccessT &access, std::span<const int64_t> extents, bool isOutput);
 
   /// Checks that everything the operand can reach over a nest of these extents
-  /// lies in its buffers (strides as long as extents), and remembers it.
+  /// lies in its buffers (strides as long as extents), and remembers it. Of a plain
+  /// output each point of the nest must have an element of its own.
   Status window(StepOperand &operand, std::span<const int64_t> extents, std::span<const int64_t> strides,
                 bool isOutput);
   Status window(StepOperand &operand, std::span<const int64_t> extents, bool isOutput) {
     return window(operand, extents, operand.strides, isOutput);
   }
-  /// After all windows: outputs overlap no input.
+  /// Adds the step's inputs from `first` on to the nest, whose extents are the step's, with their windows checked.
+  Status readInputs(Nest &nest, size_t first);
+  /// After all windows: outputs overlap no input and no other output.
   Status disjoint() const;
 
   /// Removes from the step's loops [0, end) of `nest`, which are still those of its iteration, the ones that have one
@@ -126,6 +135,8 @@ private:
 
   Status reach(uint32_t buffer, int64_t &offset, std::span<const int64_t> extents, std::span<const int64_t> strides,
                std::span<const StepIndexOperand> indices, bool isOutput);
+  Status reachPanels(StepOperand &operand, std::span<const int64_t> extents);
+  Status writesOnce(std::span<const int64_t> extents, std::span<const int64_t> strides) const;
 };
 
 data::InnerMode innerMode(int64_t stride);

@@ -75,18 +75,10 @@ Selected rlx::select::selectAttention(StepReader &reader, data::KernelSpecT &spe
     operand->strides[key] = side.stride;
     if (Status status = reader.window(*operand, windowExtents, isOutput); !status)
       return status.takeError();
-    if (isOutput && ((side.stride == 0 && d > 1) || (operand->strides[query] == 0 && (*extents)[query] > 1)))
-      return reader.malformed("an output has stride 0 along its rows");
     nest.operands.push_back(std::move(*operand));
   }
-  for (size_t i = 3; i != step.inputs.size(); ++i) {
-    Result<StepOperand> operand = reader.operand(*step.inputs[i], *extents, false);
-    if (!operand)
-      return operand.takeError();
-    if (Status status = reader.window(*operand, *extents, false); !status)
-      return status.takeError();
-    nest.operands.push_back(std::move(*operand));
-  }
+  if (Status status = reader.readInputs(nest, 3); !status)
+    return status.takeError();
   if (Status status = reader.disjoint(); !status)
     return status.takeError();
 

@@ -54,16 +54,16 @@ Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, S
 
   Nest nest;
   nest.extents = *extents;
+  if (Status status = reader.readInputs(nest, 0); !status)
+    return status.takeError();
   bool indexedOutput = false;
-  for (size_t i = 0; i != step.inputs.size() + step.outputs.size(); ++i) {
-    bool isOutput = i >= step.inputs.size();
-    const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
-    Result<StepOperand> operand = reader.operand(access, *extents, isOutput);
+  for (const auto &access : step.outputs) {
+    Result<StepOperand> operand = reader.operand(*access, *extents, true);
     if (!operand)
       return operand.takeError();
-    if (Status status = reader.window(*operand, *extents, isOutput); !status)
+    if (Status status = reader.window(*operand, *extents, true); !status)
       return status.takeError();
-    indexedOutput |= isOutput && operand->kind == data::AccessKind::Indexed;
+    indexedOutput |= operand->kind == data::AccessKind::Indexed;
     nest.operands.push_back(std::move(*operand));
   }
   if (Status status = reader.disjoint(); !status)
@@ -76,10 +76,6 @@ Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, S
   if (rank > UINT8_MAX)
     return reader.malformed("it has too many loops");
   placeTurnedLoop(nest, step.program, step.inputs.size());
-  for (size_t i = step.inputs.size(); i != nest.operands.size(); ++i)
-    if (nest.operands[i].kind == data::AccessKind::Direct && nest.operands[i].strides.back() == 0 &&
-        nest.extents.back() > 1)
-      return reader.malformed("an output has stride 0 along the innermost loop");
 
   spec.family = data::Family::Loops;
   spec.rank = static_cast<uint8_t>(rank);

@@ -79,17 +79,14 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   nest.extents = *extents;
   nest.operands.push_back(std::move(*a));
   nest.operands.push_back(std::move(*b));
-  for (size_t i = 2; i != step.inputs.size() + step.outputs.size(); ++i) {
-    bool isOutput = i >= step.inputs.size();
-    const data::AccessT &access = isOutput ? *step.outputs[i - step.inputs.size()] : *step.inputs[i];
-    Result<StepOperand> operand =
-        isOutput ? reader.direct(access, *extents, true) : reader.operand(access, *extents, false);
+  if (Status status = reader.readInputs(nest, 2); !status)
+    return status.takeError();
+  for (const auto &access : step.outputs) {
+    Result<StepOperand> operand = reader.direct(*access, *extents, true);
     if (!operand)
       return operand.takeError();
-    if (Status status = reader.window(*operand, *extents, isOutput); !status)
+    if (Status status = reader.window(*operand, *extents, true); !status)
       return status.takeError();
-    if (isOutput && operand->strides[column] == 0 && (*extents)[column] > 1)
-      return reader.malformed("an output has stride 0 along the innermost loop");
     nest.operands.push_back(std::move(*operand));
   }
   if (Status status = reader.disjoint(); !status)

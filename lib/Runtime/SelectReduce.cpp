@@ -86,14 +86,8 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
 
   Nest nest;
   nest.extents = *extents;
-  for (const auto &access : step.inputs) {
-    Result<StepOperand> operand = reader.operand(*access, *extents, false);
-    if (!operand)
-      return operand.takeError();
-    if (Status status = reader.window(*operand, *extents, false); !status)
-      return status.takeError();
-    nest.operands.push_back(std::move(*operand));
-  }
+  if (Status status = reader.readInputs(nest, 0); !status)
+    return status.takeError();
   if (Status status = reader.disjoint(); !status)
     return status.takeError();
 
@@ -147,8 +141,6 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
   }
   StepOperand &result = nest.operands.back();
   result.strides.resize(kept);
-  if (result.strides.back() == 0 && nest.extents[kept - 1] > 1)
-    return reader.malformed("an output has stride 0 along the innermost loop");
   spec.outputs.push_back(accessSpecOf(result, kept - 1));
   appendOperand(result, call);
 

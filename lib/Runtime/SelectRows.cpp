@@ -56,8 +56,6 @@ Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, St
   outer = nest.merge(0, outer);
   if (outer > UINT8_MAX)
     return reader.malformed("it has too many loops");
-  if (nest.operands[1].strides[outer] == 0 && nest.extents[outer] > 1)
-    return reader.malformed("an output has stride 0 along the row");
 
   // Positions in errors are told in the order of the step's loops.
   if (!mayFail(step.program))

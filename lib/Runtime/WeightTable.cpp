@@ -134,6 +134,8 @@ Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const
     if (!slot)
       slot = std::make_shared<Packed>();
     entry = slot;
+    if (plain)
+      usedPlain.emplace(name);
     keepPages = usedPlain.contains(name);
   }
   std::lock_guard packing(entry->mutex);
@@ -202,6 +204,11 @@ Result<std::vector<std::span<const std::byte>>> WeightTable::get(std::span<const
     result.push_back(**each);
   }
   return result;
+}
+
+bool WeightTable::isReadPlain(std::string_view name) const {
+  std::lock_guard lock(mutex);
+  return usedPlain.contains(name);
 }
 
 size_t WeightTable::packedBytes() const {

@@ -2,7 +2,8 @@
 // RUN: FileCheck %s --check-prefix=GRAPH < %t
 // RUN: not rlx-opt %s --rlx-print-plan -o %t 2>&1 | FileCheck %s --check-prefix=EARLY
 
-// The order of questions, buffers in the order of their first use, a step for each kernel.
+// The order of questions, buffers in the order of their first use, a step for each kernel. What is packed for the
+// product is looked up in packed.
 
 // CHECK-LABEL: plan of @main(B, S, N, M)
 // CHECK-NEXT: guards
@@ -31,7 +32,7 @@
 // CHECK-NEXT:     x0 = %3[8*S*i0 + 8*i1 + i2] : f32
 // CHECK-NEXT:     %5[8*S*i0 + 8*i1 + i2] : f32
 // CHECK-NEXT:   2 loops 'rlx.gather' [N, 8]
-// CHECK-NEXT:     x0 = %1[i1 + 8*lookup(%6[i0], 4)] : f32
+// CHECK-NEXT:     x0 = %4[k lookup(%6[i0], 4), n i1] : f32
 // CHECK-NEXT:     v0 = constant 2.5 : f32
 // CHECK-NEXT:     v1 = mul x0, v0 : f32
 // CHECK-NEXT:     %7[8*i0 + i1] = v1 : f32

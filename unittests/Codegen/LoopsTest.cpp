@@ -320,6 +320,151 @@ TEST_P(LoopsTest, GatherElements) {
       }
 }
 
+namespace {
+/// Element (k, n) of a matrix [rows, columns] is number k * columns + n; packed in panels of 16 columns, zero padded.
+std::vector<uint8_t> panelsOf(ElementType type, int64_t rows, int64_t columns) {
+  auto size = static_cast<size_t>(elementBytes(type));
+  std::vector<uint8_t> packed(static_cast<size_t>((columns + 15) / 16 * rows * 16) * size);
+  for (int64_t k = 0; k < rows; ++k)
+    for (int64_t n = 0; n < columns; ++n) {
+      int64_t number = k * columns + n;
+      memcpy(&packed[static_cast<size_t>(n / 16 * rows * 16 + k * 16 + n % 16) * size], &number, size);
+    }
+  return packed;
+}
+} // namespace
+
+/// Lookups into a packed weight: along its columns or its rows, with the index still or moving along the row, and with
+/// what the index does not choose moving or still.
+TEST_P(LoopsTest, GatherFromPanels) {
+  constexpr int64_t rows = 21, columns = 37;
+  struct Case {
+    const char *what;
+    InnerMode inner, index, column;
+    // Of the loops over (i, j): rows, index, columns. Of the index: row, column. Where it starts: row, column.
+    int64_t rowStrides[2], indexStrides[2], columnStrides[2], axisRow, axisColumn, row, column0;
+    int64_t extent, width;
+  };
+  const InnerMode still = InnerMode::Splat, next = InnerMode::Contiguous, strided = InnerMode::Strided;
+  const Case cases[] = {
+      {"rows of E, packed for x E^T", strided, still, still, {0, 16}, {1, 0}, {0, 0}, 0, 1, 0, 0, columns, rows},
+      {"every other element, from the second, backwards",
+       strided,
+       still,
+       still,
+       {0, -32},
+       {1, 0},
+       {0, 0},
+       0,
+       1,
+       20 * 16,
+       3,
+       columns - 3,
+       10},
+      {"rows of E, packed for x E", still, still, next, {0, 0}, {1, 0}, {0, 1}, 16, 0, 0, 0, rows, columns},
+      {"every third column, from the second", still, still, strided, {0, 0}, {1, 0}, {0, 3}, 16, 0, 0, 1, rows, 12},
+      {"a column for each element", strided, next, still, {0, 16}, {21, 1}, {0, 0}, 0, 1, 0, 0, columns, rows},
+      {"a row for each element", still, next, next, {0, 0}, {37, 1}, {0, 1}, 16, 0, 0, 0, rows, columns},
+      {"along a diagonal", strided, still, next, {0, 16}, {1, 0}, {0, 1}, 0, 1, 0, 0, 17, rows},
+      {"one row and the column that is asked for",
+       still,
+       strided,
+       still,
+       {16, 0},
+       {0, 2},
+       {0, 0},
+       0,
+       1,
+       0,
+       0,
+       columns,
+       19},
+      {"one element all along", still, still, still, {16, 0}, {1, 0}, {0, 0}, 0, 1, 0, 0, columns, 23},
+  };
+  for (ElementType type : {ElementType::I8, ElementType::F16, ElementType::F32, ElementType::F64}) {
+    auto size = static_cast<size_t>(elementBytes(type));
+    std::vector<uint8_t> packed = panelsOf(type, rows, columns);
+    for (const Case &test : cases) {
+      SCOPED_TRACE(test.what);
+      KernelSpecT spec;
+      spec.family = Family::Loops;
+      spec.rank = 2;
+      spec.inputs.push_back(indexed(type, test.inner, ElementType::I64, {test.index}));
+      spec.inputs[0]->panels = true;
+      spec.inputs[0]->column_inner = test.column;
+      spec.outputs.push_back(access(type));
+      spec.results = {0};
+      auto kernel = compile(std::move(spec));
+      for (int64_t width : {int64_t(1), int64_t(7), test.width}) {
+        constexpr int64_t height = 3;
+        Guarded weight(packed.size());
+        memcpy(weight.data, packed.data(), packed.size());
+        std::vector<int64_t> index(height * 64);
+        for (size_t i = 0; i < index.size(); ++i)
+          index[i] = static_cast<int64_t>(i * 11) % (2 * test.extent) - test.extent;
+        std::vector<uint8_t> out(static_cast<size_t>(height * width) * size);
+        auto run = [&] {
+          return kernel->run({weight.data + static_cast<size_t>(test.row) * size, index.data(), out.data()},
+                             {height, width, test.rowStrides[0], test.rowStrides[1], test.indexStrides[0],
+                              test.indexStrides[1], test.extent, test.axisRow, test.column0, rows * 16,
+                              test.columnStrides[0], test.columnStrides[1], test.axisColumn, width, 1},
+                             0, height);
+        };
+        EXPECT_EQ(run().kind, ErrorKind::None);
+        auto lookedUp = [&](int64_t i, int64_t j) -> int64_t & {
+          return index[static_cast<size_t>(i * test.indexStrides[0] + j * test.indexStrides[1])];
+        };
+        for (int64_t i = 0; i < height; ++i)
+          for (int64_t j = 0; j < width; ++j) {
+            int64_t at = lookedUp(i, j);
+            at += at < 0 ? test.extent : 0;
+            int64_t k = (test.row + i * test.rowStrides[0] + j * test.rowStrides[1] + at * test.axisRow) / 16;
+            int64_t n = test.column0 + i * test.columnStrides[0] + j * test.columnStrides[1] + at * test.axisColumn;
+            int64_t number = k * columns + n;
+            EXPECT_EQ(memcmp(&out[static_cast<size_t>(i * width + j) * size], &number, size), 0) << i << " " << j;
+          }
+        for (int64_t bad : {test.extent, -test.extent - 1, INT64_MAX, INT64_MIN}) {
+          int64_t old = std::exchange(lookedUp(1, width - 1), bad);
+          ErrorWord error = run();
+          EXPECT_EQ(error.kind, ErrorKind::IndexOutOfRange);
+          EXPECT_EQ(error.operand, 0);
+          EXPECT_EQ(error.value, bad);
+          EXPECT_EQ(error.extent, test.extent);
+          lookedUp(1, width - 1) = old;
+        }
+      }
+    }
+  }
+}
+
+/// Two indices, one along the rows and one along the columns.
+TEST_P(LoopsTest, GatherElementsFromPanels) {
+  constexpr int64_t rows = 5, columns = 40;
+  std::vector<uint8_t> packed = panelsOf(ElementType::I32, rows, columns);
+  KernelSpecT spec;
+  spec.family = Family::Loops;
+  spec.rank = 1;
+  spec.inputs.push_back(
+      indexed(ElementType::I32, InnerMode::Splat, ElementType::I32, {InnerMode::Contiguous, InnerMode::Contiguous}));
+  spec.inputs[0]->panels = true;
+  spec.inputs[0]->column_inner = InnerMode::Splat;
+  spec.outputs.push_back(access(ElementType::I32));
+  spec.results = {0};
+  auto kernel = compile(std::move(spec));
+  for (int64_t n : {1, 16, 35}) {
+    std::vector<int32_t> k, column, out(static_cast<size_t>(n));
+    for (int32_t i = 0; i < n; ++i) {
+      k.push_back(i * 3 % 10 - 5);
+      column.push_back(i * 7 % 80 - 40);
+    }
+    ErrorWord error = kernel->run({packed.data(), k.data(), column.data(), out.data()},
+                                  {n, 0, 1, rows, 16, 1, columns, 0, 0, rows * 16, 0, 0, 1, 1}, 0, 1);
+    EXPECT_EQ(error.kind, ErrorKind::None);
+    for (size_t i = 0; i < out.size(); ++i)
+      EXPECT_EQ(out[i], (k[i] + 5) % 5 * columns + (column[i] + 40) % 40);
+  }
+}
+
 TEST_P(LoopsTest, GatherFromNothing) {
   KernelSpecT spec;
   spec.family = Family::Loops;
@@ -443,6 +588,39 @@ KernelSpecT reduction(ElementType type, ReduceKind kind, bool inner, unsigned ke
 }
 
 constexpr ReduceKind kKinds[] = {ReduceKind::Sum, ReduceKind::Prod, ReduceKind::Max, ReduceKind::Min};
+
+/// Sums of looked up rows, for either direction of the lanes.
+TEST_P(ReduceTest, GatherFromPanels) {
+  constexpr int64_t rows = 19, columns = 33;
+  std::vector<uint8_t> packed = panelsOf(ElementType::I64, rows, columns);
+  for (bool inner : {true, false}) {
+    // sums[i] = sum over k of (k, index[i]), or sums[n] = sum over i of (index[i], n).
+    KernelSpecT spec = reduction(ElementType::I64, ReduceKind::Sum, inner, 1, 1, ElementType::I64);
+    spec.inputs[0] = inner ? indexed(ElementType::I64, InnerMode::Strided, ElementType::I64, {InnerMode::Splat})
+                           : indexed(ElementType::I64, InnerMode::Splat, ElementType::I64, {InnerMode::Splat});
+    spec.inputs[0]->panels = true;
+    spec.inputs[0]->column_inner = inner ? InnerMode::Splat : InnerMode::Contiguous;
+    auto kernel = compile(std::move(spec));
+    std::vector<int64_t> index = {-1, 0, 17, 3};
+    std::vector<int64_t> sums(columns, -1);
+    ErrorWord error = inner ? kernel->run({packed.data(), index.data(), sums.data()},
+                                          {4, rows, 0, 16, 1, 0, columns, 0, 0, rows * 16, 0, 0, 1, 1}, 0, 4)
+                            : kernel->run({packed.data(), index.data(), sums.data()},
+                                          {columns, 4, 0, 0, 0, 1, rows, 16, 0, rows * 16, 1, 0, 0, 1}, 0, 1);
+    EXPECT_EQ(error.kind, ErrorKind::None);
+    for (int64_t at = 0; at < (inner ? 4 : columns); ++at) {
+      int64_t sum = 0;
+      if (inner) {
+        for (int64_t k = 0; k < rows; ++k)
+          sum += k * columns + (index[static_cast<size_t>(at)] + columns) % columns;
+      } else {
+        for (int64_t i : index)
+          sum += (i + rows) % rows * columns + at;
+      }
+      EXPECT_EQ(sums[static_cast<size_t>(at)], sum);
+    }
+  }
+}
 
 /// Every length 0..70 along the row, and across columns, integers and floats that are exact.
 TEST_P(ReduceTest, Values) {
@@ -945,6 +1123,21 @@ TEST(KernelSpecTest, BadSpecsAreErrors) {
   spec.inputs[0]->kind = AccessKind::Indexed;
   expect(std::move(spec), "indexed by 0");
   spec = good();
+  spec.inputs[0]->panels = true;
+  expect(std::move(spec), "input 0 reads panels");
+  spec = good();
+  spec.outputs[0] = indexed(ElementType::F32, InnerMode::Contiguous, ElementType::I64, {InnerMode::Splat});
+  spec.outputs[0]->panels = true;
+  expect(std::move(spec), "output 0 reads panels");
+  spec = good();
+  spec.inputs[0]->column_inner = static_cast<InnerMode>(3);
+  expect(std::move(spec), "inner mode");
+  spec = good();
+  spec.family = Family::Scan;
+  spec.inputs[0] = indexed(ElementType::F32, InnerMode::Contiguous, ElementType::I64, {InnerMode::Splat});
+  spec.inputs[0]->panels = true;
+  expect(std::move(spec), "input 0 reads panels");
+  spec = good();
   spec.combine = Combine::Add;
   expect(std::move(spec), "indexed output");
   spec = reduction(ElementType::F16, ReduceKind::Sum, true, 1, 1, ElementType::F16);
@@ -978,6 +1171,7 @@ TEST(KernelSpecTest, HostileBytes) {
   KernelSpecT spec = reduction(ElementType::F16, ReduceKind::Max, true, 2, 2, ElementType::F32);
   spec.inputs.push_back(
       indexed(ElementType::I32, InnerMode::Strided, ElementType::I32, {InnerMode::Splat, InnerMode::Contiguous}));
+  spec.inputs.back()->panels = true;
   spec.program = {instr(Opcode::Convert, ElementType::F32, 1), instr(Opcode::Convert, ElementType::F32, 0),
                   instr(Opcode::Div, ElementType::F32, 2, 3)};
   spec.results = {4};

@@ -590,8 +590,9 @@ TEST(Instantiate, AttentionThatIsMalformed) {
   };
   expect([](Attends &a) { a.step->inputs[0]->strides[3] = a.one; }, ErrorCode::InvalidModel, "moves along the keys");
   expect([](Attends &a) { a.step->inputs[2]->strides[2] = a.one; }, ErrorCode::InvalidModel, "moves along the queries");
-  expect([](Attends &a) { a.step->outputs[0]->strides[2] = a.zero; }, ErrorCode::InvalidModel, "stride 0");
-  expect([](Attends &a) { a.step->output_stride = a.zero; }, ErrorCode::InvalidModel, "stride 0");
+  expect([](Attends &a) { a.step->outputs[0]->strides[2] = a.zero; }, ErrorCode::InvalidModel,
+         "one element of an output");
+  expect([](Attends &a) { a.step->output_stride = a.zero; }, ErrorCode::InvalidModel, "one element of an output");
   expect([](Attends &a) { a.step->inputs.resize(2); }, ErrorCode::InvalidModel, "q, k and v");
   expect([](Attends &a) { a.step->iteration.resize(1); }, ErrorCode::InvalidModel, "queries and keys");
   expect([](Attends &a) { a.step->k = a.K2; }, ErrorCode::InvalidModel, "reaches from element");
@@ -688,6 +689,195 @@ TEST(Instantiate, GatherAndIota) {
   EXPECT_ERROR(run(4), ErrorCode::OutOfRange, "negative extent");
   step.inputs[0]->axis_extents = {zero}; // no index is valid: nothing is read
   EXPECT_OK(run(4));
+}
+
+namespace {
+/// y[i, 4] = E[index[i], :] of a weight E [37, 4] that is packed for x E^T: k runs along its rows.
+struct PackedLookup {
+  std::shared_ptr<WeightTable> weights = std::make_shared<WeightTable>();
+  PlanBuilder p;
+  std::shared_ptr<const Model> model;
+  uint32_t N, one, zero, four, e, index, y;
+  data::StepT *step;
+  PackedLookup() {
+    auto values = std::make_shared<std::vector<float>>(37 * 4, 1.0f);
+    EXPECT_TRUE(weights->add("e", {ElementType::F32, {37, 4}, std::as_bytes(std::span(*values)), values}));
+    model = modelOf(
+        SignatureBuilder().dim("N").input("index", ElementType::I64, {"N"}).output("y", ElementType::F32, {"N", "4"}),
+        weights);
+    N = p.symbol(0), one = p.constant(1), zero = p.constant(0), four = p.constant(4);
+    e = p.buffer(BufferKind::Weight, ElementType::F32, p.constant(37 * 4));
+    data::BufferT &packed = *p.plan->buffers[e];
+    packed.name = "e";
+    packed.layout = data::PackedLayout::Panels16;
+    packed.k = 4;
+    packed.n = 37;
+    packed.k_stride = 1;
+    packed.n_stride = 4;
+    index = p.buffer(BufferKind::Input, ElementType::I64, N, 0);
+    y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(N, four), 0);
+    step = &p.step(Family::Loops, "lookup", {N, four});
+    auto access = p.access(e, {zero, one});
+    access->kind = AccessKind::Indexed;
+    access->indices.push_back(p.access(index, {one, zero}));
+    access->axis_extents = {p.constant(37)};
+    access->axis_strides = {zero};
+    access->panels = true;
+    access->column = zero;
+    access->column_strides = {zero, zero};
+    access->axis_columns = {one};
+    step->inputs.push_back(std::move(access));
+    step->outputs.push_back(p.access(y, {four, one}));
+    step->results = {0};
+    p.output(y, {N, four});
+  }
+  auto at(int64_t n) const {
+    return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"N", n}}, "fake");
+  }
+};
+} // namespace
+
+TEST(Instantiate, LookupInPanels) {
+  PackedLookup lookup;
+  auto made = lookup.at(5);
+  ASSERT_OK(made);
+  // Rows of the panel are 16 elements apart, panels 4 rows. The index moves the column.
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{5, 4, /*e*/ 0, 16, /*index*/ 1, 0, 37, 0,
+                                                              /*column*/ 0, 64, 0, 0, 1, /*y*/ 4, 1}));
+  const data::AccessSpecT &spec = *(*made)->kernels[0].inputs[0];
+  EXPECT_TRUE(spec.panels);
+  EXPECT_EQ(spec.inner, InnerMode::Strided);
+  EXPECT_EQ(spec.column_inner, InnerMode::Splat);
+  EXPECT_EQ((*made)->steps[0].pointers.size(), 3u);
+  EXPECT_OK(lookup.at(0));
+  EXPECT_OK(lookup.at(1));
+  // An axis of nothing: no index is valid, whatever the window says.
+  lookup.step->inputs[0]->axis_extents = {lookup.zero};
+  lookup.step->inputs[0]->offset = lookup.p.constant(77);
+  made = lookup.at(5);
+  ASSERT_OK(made);
+  EXPECT_EQ((*made)->steps[0].pointers[0].byteOffset, 0);
+}
+
+TEST(Instantiate, LookupInPanelsThatLeavesThem) {
+  auto invalid = ErrorCode::InvalidModel;
+  auto expect = [](auto damage, ErrorCode code, const char *message) {
+    PackedLookup lookup;
+    damage(lookup, *lookup.step->inputs[0]);
+    EXPECT_ERROR(lookup.at(5), code, message);
+  };
+  using L = PackedLookup;
+  using A = data::AccessT;
+  expect([](L &l, A &a) { a.axis_extents = {l.p.constant(38)}; }, invalid, "columns 0 to 37 of a matrix of 4 x 37");
+  // Columns that are padded are there, but nobody's.
+  expect([](L &l, A &a) { a.column = l.one; }, invalid, "columns 1 to 37");
+  expect([](L &l, A &a) { a.column = l.p.constant(-1); }, invalid, "columns -1 to 35");
+  expect([](L &l, A &a) { a.offset = l.one; }, invalid, "rows 1 to 4");
+  expect([](L &l, A &a) { a.offset = l.p.constant(-1); }, invalid, "rows -1 to 2");
+  expect([](L &l, A &a) { a.strides[1] = l.p.constant(-1); }, invalid, "rows -3 to 0");
+  expect([](L &l, A &a) { a.column_strides[1] = l.one; }, invalid, "columns 0 to 39");
+  expect([](L &l, A &a) { a.column_strides[0] = l.p.constant(INT64_MAX); }, invalid, "reaches rows");
+  expect([](L &l, A &a) { a.axis_strides = {l.one}; }, invalid, "rows 0 to 39");
+  expect([](L &l, A &a) { a.axis_columns = {l.p.constant(INT64_MIN)}; }, invalid, "reaches rows");
+  expect([](L &l, A &) { l.p.plan->buffers[l.e]->n = 36; }, invalid, "of a matrix of 4 x 36");
+  expect([](L &l, A &) { l.p.plan->buffers[l.e]->k = 3; }, invalid, "of a matrix of 3 x 37");
+  expect([](L &l, A &) { l.p.plan->buffers[l.e]->k = INT64_MAX; }, ErrorCode::OutOfRange, "overflows");
+  expect([](L &l, A &) { l.p.plan->buffers[l.e]->n = INT64_MAX; }, ErrorCode::OutOfRange, "overflows");
+  expect([](L &l, A &) { l.p.plan->buffers[l.e]->layout = data::PackedLayout::Strided; }, invalid, "not packed");
+  expect([](L &, A &a) { a.panels = false; }, invalid, "as if it were plain");
+  expect([](L &, A &a) { a.kind = AccessKind::Direct; }, invalid, "not well formed");
+  expect([](L &, A &a) { a.column = 4711; }, invalid, "not well formed");
+  expect([](L &, A &a) { a.column_strides[0] = 4711; }, invalid, "not well formed");
+  expect([](L &, A &a) { a.axis_columns[0] = 4711; }, invalid, "not well formed");
+  expect([](L &, A &a) { a.column_strides.pop_back(); }, invalid, "lacks column strides");
+  expect([](L &, A &a) { a.axis_columns.clear(); }, invalid, "lacks column strides");
+  expect(
+      [](L &l, A &a) {
+        a.broadcast = {true, false};
+        a.extents = {l.one, l.four};
+      },
+      invalid, "is broadcast");
+  expect(
+      [](L &l, A &a) {
+        a.indices[0]->panels = true;
+        l.one = 0;
+      },
+      invalid, "not well formed");
+  expect(
+      [](L &l, A &) {
+        auto output = std::make_unique<A>(*l.step->inputs[0]);
+        output->buffer = l.y;
+        l.step->outputs[0] = std::move(output);
+      },
+      invalid, "loops and reductions only");
+}
+
+TEST(Instantiate, RandomDamageNeverLeavesThePanels) {
+  // Whatever survives the checks keeps every element that valid indices lead to inside the 3 panels of 4 x 16: walked
+  // one by one, as the kernel walks them.
+  std::mt19937_64 random(17);
+  int survived = 0;
+  for (int round = 0; round != 4000; ++round) {
+    PackedLookup lookup;
+    data::AccessT &access = *lookup.step->inputs[0];
+    auto number = [&] {
+      static constexpr int64_t values[] = {-37, -4, -1, 0, 1, 2, 3, 4, 5, 8, 9, 16, 36, 37, 38, INT64_MAX, INT64_MIN};
+      return lookup.p.constant(values[random() % std::size(values)]);
+    };
+    for (int hits = 1 + static_cast<int>(random() % 3); hits; --hits) {
+      switch (random() % 8) {
+      case 0:
+        access.offset = number();
+        break;
+      case 1:
+        access.strides[random() % 2] = number();
+        break;
+      case 2:
+        access.axis_strides[0] = number();
+        break;
+      case 3:
+        access.column = number();
+        break;
+      case 4:
+        access.column_strides[random() % 2] = number();
+        break;
+      case 5:
+        access.axis_columns[0] = number();
+        break;
+      case 6:
+        access.axis_extents[0] = number();
+        break;
+      case 7:
+        lookup.step->iteration[random() % 2] = number();
+        break;
+      }
+    }
+    auto made = lookup.at(5);
+    if (!made || (*made)->steps.empty())
+      continue;
+    const StepInstance &call = (*made)->steps[0];
+    size_t rank = (*made)->kernels[0].rank;
+    const int64_t *extents = call.integers.data(), *strides = extents + rank, *index = strides + rank,
+                  *columns = index + rank + 2;
+    int64_t points = 1, axis = index[rank];
+    for (size_t i = 0; i != rank; ++i)
+      points *= extents[i];
+    ++survived;
+    for (int64_t point = 0; point != points; ++point)
+      for (int64_t looked = 0; looked != axis; ++looked) {
+        int64_t place = call.pointers[0].byteOffset / 4 + looked * index[rank + 1];
+        int64_t column = columns[0] + looked * columns[2 + rank], rest = point;
+        for (size_t i = rank; i-- > 0; rest /= extents[i]) {
+          place += rest % extents[i] * strides[i];
+          column += rest % extents[i] * columns[2 + i];
+        }
+        ASSERT_GE(column, 0);
+        ASSERT_LT(column, 37);
+        ASSERT_GE(place, 0);
+        ASSERT_LT(place + column / 16 * columns[1] + column % 16, 3 * 4 * 16);
+      }
+  }
+  EXPECT_GT(survived, 300);
 }
 
 TEST(Instantiate, ScatterIsOneTile) {
@@ -888,7 +1078,8 @@ TEST(Instantiate, UntrustedTemplates) {
       {"lifetime backwards", [](AddBias &t) { t.p.arena(ElementType::F32, t.one, 1, 0); }, invalid, "lifetime"},
       {"packed input", [](AddBias &t) { t.p.plan->buffers[t.x]->layout = data::PackedLayout::Panels16; }, invalid,
        "cannot be packed"},
-      {"splat output", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.zero; }, invalid, "stride 0"},
+      {"splat output", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.zero; }, invalid,
+       "one element of an output"},
       {"negative size", [](AddBias &t) { t.p.arena(ElementType::F32, t.p.constant(-1), 0, 0); }, ErrorCode::OutOfRange,
        "no valid size"},
       {"huge arena",
@@ -908,6 +1099,63 @@ TEST(Instantiate, UntrustedTemplates) {
     test.damage(add);
     EXPECT_ERROR(add.at(2, 3), test.code, test.message);
   }
+}
+
+TEST(Instantiate, OutputsWrittenSeveralTimes) {
+  // Along an outer loop, along all, by strides that meet: whoever shares the tiles would race.
+  for (Family family : {Family::Loops, Family::Reduce, Family::Rows, Family::Scan, Family::Matmul}) {
+    SCOPED_TRACE(data::EnumNameFamily(family));
+    auto model = modelOf(SignatureBuilder()
+                             .dim("A")
+                             .dim("B")
+                             .input("x", ElementType::F32, {"A", "B", "4"})
+                             .output("y", ElementType::F32, {"A", "B", "4"}));
+    auto run = [&](int64_t a, int64_t b, std::vector<int64_t> strides, int64_t offset = 0) {
+      PlanBuilder p;
+      uint32_t A = p.symbol(0), B = p.symbol(1), four = p.constant(4), one = p.constant(1), zero = p.constant(0);
+      uint32_t all = p.mul(A, p.mul(B, four));
+      uint32_t x = p.buffer(BufferKind::Input, ElementType::F32, all, 0);
+      uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, all, 0);
+      bool product = family == Family::Matmul;
+      data::StepT &step = p.step(family, "written", {A, B, four});
+      step.inputs.push_back(p.access(x, {p.mul(B, four), four, product ? zero : one}));
+      if (product) {
+        // x times a matrix of one number again and again.
+        step.inputs.push_back(p.access(p.constantBuffer<float>(ElementType::F32, {1}), {zero, zero, zero}));
+        step.k = four;
+        step.a_k_stride = one;
+        step.b_k_stride = zero;
+      }
+      step.results = {0};
+      if (family == Family::Rows || family == Family::Scan)
+        step.results.clear();
+      std::vector<uint32_t> numbers;
+      for (int64_t stride : strides)
+        numbers.push_back(p.constant(stride));
+      step.outputs.push_back(p.access(y, numbers));
+      step.outputs[0]->offset = p.constant(offset);
+      p.output(y, {A, B, four});
+      return instantiate(p.take(), *model, {{"A", a}, {"B", b}}, "fake");
+    };
+    EXPECT_OK(run(3, 2, {8, 4, 1}));
+    EXPECT_OK(run(3, 2, {4, 12, 1}));
+    EXPECT_OK(run(3, 2, {-8, 4, 1}, 16));
+    EXPECT_OK(run(3, 2, {1, 3, 6}));
+    EXPECT_OK(run(1, 2, {0, 4, 1})); // never applied
+    EXPECT_OK(run(3, 1, {4, 0, 1}));
+    EXPECT_OK(run(0, 2, {0, 0, 1}));
+    for (auto strides :
+         {std::vector<int64_t>{0, 4, 1}, {8, 0, 1}, {4, 4, 1}, {8, 4, 0}, {0, 0, 1}, {1, 4, 1}, {4, 3, 1}, {-4, 4, 1}})
+      EXPECT_ERROR(run(3, 2, strides, strides[0] < 0 ? 8 : 0), ErrorCode::InvalidModel,
+                   "plan step 'written': several points of its loops write one element of an output");
+  }
+}
+
+TEST(Instantiate, OutputsThatOverlap) {
+  AddBias add;
+  add.step->outputs.push_back(std::make_unique<data::AccessT>(*add.step->outputs[0]));
+  add.step->results.push_back(0);
+  EXPECT_ERROR(add.at(2, 3), ErrorCode::InvalidModel, "two of its outputs overlap");
 }
 
 TEST(Instantiate, UsedOutsideItsLifetime) {

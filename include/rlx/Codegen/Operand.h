@@ -20,6 +20,7 @@ public:
     llvm::Value *pointer = nullptr;                    ///< Element 0 of the vector loop. Iota: its value (i64).
     llvm::Value *splat = nullptr;                      ///< The value of the whole row, where it was preloaded.
     llvm::SmallVector<llvm::Value *, 2> indexPointers; ///< Of index operands that move; null for the others.
+    llvm::Value *column = nullptr; ///< Panels: of element 0, where the column moves; else `pointer` has it.
   };
 
   /// `indices` has one entry per loop, ignored at `vectorLoop`. `element` is the row-major position of the row's first
@@ -58,12 +59,24 @@ public:
   bool hasMovingIndex() const;
 
 private:
-  llvm::Value *checkedOffset(unsigned k, llvm::Value *index, llvm::Value *element, unsigned W);
-  /// Element offsets of lanes (i64 lanes) from row.pointer; only with moving indices.
+  /// Index operand k, once it is known to be one of the axis, counted from its start.
+  llvm::Value *checkedIndex(unsigned k, llvm::Value *index, llvm::Value *element, unsigned W);
+  llvm::Value *axisOffset(unsigned k, llvm::Value *index, unsigned W) {
+    return e.b.CreateMul(index, e.splat(e.integer(indexInteger(k) + loops + 1), W));
+  }
+  /// Whether lanes lie wherever indices or panels put them.
+  bool isGathered() const { return hasMovingIndex() || (spec.panels && spec.column_inner != data::InnerMode::Splat); }
+  llvm::Value *axisColumn(unsigned k, llvm::Value *index, unsigned W) {
+    return e.b.CreateMul(index, e.splat(e.integer(columnInteger() + 2 + loops + k), W));
+  }
+  /// What a column adds to the place of its row in panel 0.
+  llvm::Value *panelOffset(llvm::Value *column, unsigned W);
+  /// Element offsets of lanes (i64 lanes) from row.pointer; only where they are gathered.
   llvm::Value *laneOffsets(const Row &row, llvm::Value *i, llvm::Value *element, unsigned W);
   llvm::Value *lanePointer(const Row &row, llvm::Value *i);
   llvm::Value *vectorStride() { return e.integer(firstStride + vectorLoop); }
   unsigned indexInteger(unsigned k) const { return firstStride + loops + k * (loops + 2); }
+  unsigned columnInteger() const { return indexInteger(static_cast<unsigned>(spec.index_inner.size())); }
 
   Emitter &e;
   const data::AccessSpecT &spec;

@@ -88,6 +88,8 @@ public:
   /// Writes all rows. Atomic: a temporary file beside it, then rename.
   Status writeSafetensors(const std::string &path) const;
 
+  /// Whether anybody has asked for the row as it is.
+  bool isReadPlain(std::string_view name) const;
   /// Bytes held in packed copies.
   size_t packedBytes() const;
 

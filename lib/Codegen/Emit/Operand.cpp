@@ -16,8 +16,11 @@ unsigned operandIntegers(const data::AccessSpecT &spec, unsigned loops) {
   unsigned count = loops;
   if (spec.kind == AccessKind::Iota)
     ++count;
+  unsigned indices = static_cast<unsigned>(spec.index_inner.size());
   if (spec.kind == AccessKind::Indexed)
-    count += static_cast<unsigned>(spec.index_inner.size()) * (loops + 2);
+    count += indices * (loops + 2);
+  if (spec.panels)
+    count += 2 + loops + indices;
   return count;
 }
 
@@ -38,7 +41,7 @@ bool Operand::hasMovingIndex() const {
          llvm::any_of(spec.index_inner, [](InnerMode mode) { return mode != InnerMode::Splat; });
 }
 
-Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned W) {
+Value *Operand::checkedIndex(unsigned k, Value *index, Value *element, unsigned W) {
   // One unsigned comparison serves both ends, whatever the extent; a negative index first counts from the end.
   Value *extent = e.integer(indexInteger(k) + loops);
   Value *extents = e.splat(extent, W);
@@ -46,7 +49,13 @@ Value *Operand::checkedOffset(unsigned k, Value *index, Value *element, unsigned
   Value *wrapped = e.b.CreateSelect(e.b.CreateICmpSLT(index, zero), e.b.CreateAdd(index, extents), index);
   Value *bad = e.b.CreateICmpUGE(wrapped, extents);
   e.failIf(bad, ErrorKind::IndexOutOfRange, number, element, index, extent, W);
-  return e.b.CreateMul(wrapped, e.splat(e.integer(indexInteger(k) + loops + 1), W));
+  return wrapped;
+}
+
+Value *Operand::panelOffset(Value *column, unsigned W) {
+  Value *panel = e.b.CreateLShr(column, e.splat(e.i64(llvm::Log2_64(kPanel)), W));
+  Value *lane = e.b.CreateAnd(column, e.splat(e.i64(kPanel - 1), W));
+  return e.b.CreateAdd(e.b.CreateMul(panel, e.splat(e.integer(columnInteger() + 1), W)), lane);
 }
 
 Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Value *element, bool preload) {
@@ -73,6 +82,12 @@ Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Valu
   row.pointer = e.pointer(firstPointer);
   if (base)
     row.pointer = e.elementPointer(row.pointer, spec.type, base);
+  Value *column = nullptr;
+  if (spec.panels) {
+    column = e.integer(columnInteger());
+    if (Value *moved = offset(columnInteger() + 2))
+      column = b.CreateAdd(column, moved);
+  }
   if (spec.kind == AccessKind::Indexed) {
     for (unsigned k = 0; k < spec.index_inner.size(); ++k) {
       Value *indexPointer = e.pointer(firstPointer + 1 + k);
@@ -84,10 +99,17 @@ Operand::Row Operand::enter(ArrayRef<Value *> indices, unsigned vectorLoop, Valu
       }
       row.indexPointers.push_back(nullptr);
       Value *index = b.CreateSExt(e.load(indexPointer, spec.index_type, 1), b.getInt64Ty());
-      row.pointer = e.elementPointer(row.pointer, spec.type, checkedOffset(k, index, element, 1));
+      index = checkedIndex(k, index, element, 1);
+      row.pointer = e.elementPointer(row.pointer, spec.type, axisOffset(k, index, 1));
+      if (spec.panels)
+        column = b.CreateAdd(column, axisColumn(k, index, 1));
     }
   }
-  if (preload && spec.inner == InnerMode::Splat && !hasMovingIndex())
+  if (isGathered())
+    row.column = column;
+  else if (spec.panels)
+    row.pointer = e.elementPointer(row.pointer, spec.type, panelOffset(column, 1));
+  if (preload && spec.inner == InnerMode::Splat && !isGathered())
     row.splat = e.load(row.pointer, spec.type, 1);
   return row;
 }
@@ -101,6 +123,14 @@ Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W
     sum = positions;
   else if (spec.inner == InnerMode::Strided)
     sum = b.CreateMul(positions, e.splat(vectorStride(), W));
+  Value *column = nullptr;
+  if (spec.panels) {
+    column = e.splat(row.column, W);
+    if (spec.column_inner == InnerMode::Contiguous)
+      column = b.CreateAdd(column, positions);
+    else if (spec.column_inner == InnerMode::Strided)
+      column = b.CreateAdd(column, b.CreateMul(positions, e.splat(e.integer(columnInteger() + 2 + vectorLoop), W)));
+  }
   for (unsigned k = 0; k < spec.index_inner.size(); ++k) {
     if (!row.indexPointers[k])
       continue;
@@ -108,8 +138,13 @@ Value *Operand::laneOffsets(const Row &row, Value *i, Value *element, unsigned W
     bool contiguous = spec.index_inner[k] == InnerMode::Contiguous;
     Value *at = e.elementPointer(row.indexPointers[k], spec.index_type, contiguous ? i : b.CreateMul(i, stride));
     Value *index = e.loadLanes(at, spec.index_type, spec.index_inner[k], stride, W);
-    sum = b.CreateAdd(sum, checkedOffset(k, b.CreateSExt(index, i64), element, W));
+    index = checkedIndex(k, b.CreateSExt(index, i64), element, W);
+    sum = b.CreateAdd(sum, axisOffset(k, index, W));
+    if (spec.panels)
+      column = b.CreateAdd(column, axisColumn(k, index, W));
   }
+  if (spec.panels)
+    sum = b.CreateAdd(sum, panelOffset(column, W));
   return sum;
 }
 
@@ -137,7 +172,7 @@ Lanes Operand::load(const Row &row, Value *i, Value *element, unsigned W) {
   }
   if (row.splat)
     return {e.splat(row.splat, W), spec.type};
-  if (hasMovingIndex())
+  if (isGathered())
     return {e.gather(row.pointer, spec.type, laneOffsets(row, i, element, W), W), spec.type};
   Value *pointer = lanePointer(row, i);
   return {e.loadLanes(pointer, spec.type, spec.inner, spec.inner == InnerMode::Strided ? vectorStride() : nullptr, W),

@@ -22,11 +22,15 @@ constexpr size_t kMaxRank = 32, kMaxOperands = 64, kMaxIndices = 8, kMaxInstruct
 
 Error invalid(const std::string &why) { return Error{ErrorCode::InvalidArgument, "kernel spec: " + why}; }
 
-Status checkAccess(const data::AccessSpecT *access, const std::string &what, bool output) {
+Status checkAccess(const data::AccessSpecT *access, data::Family family, const std::string &what, bool output) {
   if (!access)
     return invalid(what + " is missing");
-  if (access->kind > AccessKind::MAX || access->type > ElementType::MAX || access->inner > InnerMode::MAX)
+  if (access->kind > AccessKind::MAX || access->type > ElementType::MAX || access->inner > InnerMode::MAX ||
+      access->column_inner > InnerMode::MAX)
     return invalid(what + " has an unknown kind, type or inner mode");
+  if (access->panels && (output || access->kind != AccessKind::Indexed ||
+                         (family != data::Family::Loops && family != data::Family::Reduce)))
+    return invalid(what + " reads panels where that is not done");
   if (access->kind == AccessKind::Iota && (output || access->type != ElementType::I64))
     return invalid(what + " cannot be an iota" + (output ? "" : " of another type than i64"));
   if (access->kind != AccessKind::Indexed) {
@@ -87,12 +91,12 @@ Status validateSpec(const data::KernelSpecT &spec) {
     return invalid("more loops, operands or instructions than any kernel has");
   std::vector<ElementType> inputs;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    if (Status status = checkAccess(spec.inputs[i].get(), "input " + std::to_string(i), false); !status)
+    if (Status status = checkAccess(spec.inputs[i].get(), spec.family, "input " + std::to_string(i), false); !status)
       return status;
     inputs.push_back(spec.inputs[i]->type);
   }
   for (size_t i = 0; i < spec.outputs.size(); ++i)
-    if (Status status = checkAccess(spec.outputs[i].get(), "output " + std::to_string(i), true); !status)
+    if (Status status = checkAccess(spec.outputs[i].get(), spec.family, "output " + std::to_string(i), true); !status)
       return status;
   if (spec.outputs.empty())
     return invalid("it has no output");

@@ -3,6 +3,7 @@
 #include "rlx/Codegen/Plan/EmitPlan.h"
 
 #include "KernelProgram.h"
+#include "PackedLookups.h"
 
 #include "rlx/Codegen/Plan/PlanBuffers.h"
 #include "rlx/Codegen/Plan/Questions.h"
@@ -855,6 +856,7 @@ Result<std::unique_ptr<data::PlanTemplateT>> PlanEmitter::run() {
       output->shape.push_back(exprs.id(facts.simplify(dim)));
     plan->outputs.push_back(std::move(output));
   }
+  readLookupsFromPanels(*plan, exprs);
   markNeeded();
   uint32_t largest = exprs.id(DimExpr(0));
   for (const auto &buffer : plan->buffers)

@@ -39,6 +39,8 @@ private:
     return llvm::join(llvm::map_range(list, [&](uint32_t expr) { return text(expr); }), ", ");
   }
   std::string access(const data::AccessT &access) const;
+  std::string form(const data::AccessT &access, uint32_t offset, const std::vector<uint32_t> &strides,
+                   const std::vector<uint32_t> &axisStrides) const;
   void printGuard(const data::GuardT &guard);
   void printBuffer(size_t number);
   void printStep(size_t number);
@@ -71,17 +73,28 @@ DimExpr PlanPrinter::expr(const data::ExprNode &node, ArrayRef<std::string> dims
   return {};
 }
 
-/// "%2[3 + S*i0 + (N == 1 ? 0 : 4)*i1]": the element that iteration point (i0, i1, ...) needs.
+/// "%2[3 + S*i0 + (N == 1 ? 0 : 4)*i1]": the element that iteration point (i0, i1, ...) needs. In panels
+/// "%2[k i1, n lookup(%0[i0], 50)]".
 std::string PlanPrinter::access(const data::AccessT &access) const {
+  std::string sum = form(access, access.offset, access.strides, access.axis_strides);
+  if (access.kind == AccessKind::Iota)
+    return "iota(" + sum + ")";
+  if (access.panels)
+    sum = "k " + sum + ", n " + form(access, access.column, access.column_strides, access.axis_columns);
+  return "%" + std::to_string(access.buffer) + "[" + sum + "]";
+}
+
+std::string PlanPrinter::form(const data::AccessT &access, uint32_t offset, const std::vector<uint32_t> &strides,
+                              const std::vector<uint32_t> &axisStrides) const {
   std::vector<std::string> terms;
-  if (exprs[access.offset] != DimExpr(0))
-    terms.push_back(text(access.offset));
+  if (exprs[offset] != DimExpr(0))
+    terms.push_back(text(offset));
   auto factor = [&](const DimExpr &expr) {
     bool sum = expr.kind() == DimExpr::Kind::Sum;
     return (sum ? "(" : "") + expr.str() + (sum ? ")*" : "*");
   };
-  for (size_t j = 0; j < access.strides.size(); ++j) {
-    const DimExpr &stride = exprs[access.strides[j]];
+  for (size_t j = 0; j < strides.size(); ++j) {
+    const DimExpr &stride = exprs[strides[j]];
     if (stride == DimExpr(0))
       continue;
     std::string loop = "i" + std::to_string(j);
@@ -90,13 +103,13 @@ std::string PlanPrinter::access(const data::AccessT &access) const {
     else
       terms.push_back((stride == DimExpr(1) ? "" : factor(stride)) + loop);
   }
-  for (size_t k = 0; k < access.indices.size(); ++k)
-    terms.push_back(factor(exprs[access.axis_strides[k]]) + "lookup(" + this->access(*access.indices[k]) + ", " +
-                    text(access.axis_extents[k]) + ")");
-  std::string sum = terms.empty() ? "0" : llvm::join(terms, " + ");
-  if (access.kind == AccessKind::Iota)
-    return "iota(" + sum + ")";
-  return "%" + std::to_string(access.buffer) + "[" + sum + "]";
+  for (size_t k = 0; k < access.indices.size(); ++k) {
+    const DimExpr &stride = exprs[axisStrides[k]];
+    if (!access.panels || stride != DimExpr(0))
+      terms.push_back((access.panels && stride == DimExpr(1) ? "" : factor(stride)) + "lookup(" +
+                      this->access(*access.indices[k]) + ", " + text(access.axis_extents[k]) + ")");
+  }
+  return terms.empty() ? "0" : llvm::join(terms, " + ");
 }
 
 void PlanPrinter::printGuard(const data::GuardT &guard) {

@@ -135,6 +135,7 @@ private:
   void reduce();
   void rows();
   void gather();
+  void tied();
   void pad();
   void cumsum();
   void broadcast();
@@ -578,6 +579,18 @@ void Generator::gather() {
   add(make<ir::GatherOp>(x->value, index, axis), x->bound, x->exact);
 }
 
+/// Embeddings and a head that share a matrix, as it is or transposed.
+void Generator::tied() {
+  int64_t width = 1 + static_cast<int64_t>(random.below(20));
+  Value table = weight({1 + static_cast<int64_t>(random.below(40)), width});
+  Value rows = make<ir::GatherOp>(table, random.pick(indices), uint64_t(0));
+  if (!rows || rankOf(rows) < 2)
+    return;
+  add(rows, 1, true);
+  add(make<ir::MatmulOp>(rows, make<ir::TransposeOp>(table, ArrayRef<int64_t>{1, 0})), static_cast<double>(width),
+      false);
+}
+
 void Generator::pad() {
   std::optional<Item> x = pickWithRank(1);
   if (!x)
@@ -704,11 +717,11 @@ void Generator::step() {
     Maker maker;
   };
   static const Choice choices[] = {
-      {16, &Generator::unary},    {22, &Generator::binary},   {6, &Generator::choice},    {8, &Generator::matmul},
-      {6, &Generator::attention}, {8, &Generator::transpose}, {10, &Generator::reshape},  {8, &Generator::slice},
-      {6, &Generator::concat},    {8, &Generator::reduce},    {8, &Generator::rows},      {4, &Generator::gather},
-      {3, &Generator::pad},       {3, &Generator::cumsum},    {5, &Generator::broadcast}, {3, &Generator::positions},
-      {2, &Generator::sizes},     {4, &Generator::integers},  {4, &Generator::scatter}};
+      {16, &Generator::unary},    {22, &Generator::binary},   {6, &Generator::choice},   {8, &Generator::matmul},
+      {6, &Generator::attention}, {8, &Generator::transpose}, {10, &Generator::reshape}, {8, &Generator::slice},
+      {6, &Generator::concat},    {8, &Generator::reduce},    {8, &Generator::rows},     {4, &Generator::gather},
+      {5, &Generator::tied},      {3, &Generator::pad},       {3, &Generator::cumsum},   {5, &Generator::broadcast},
+      {3, &Generator::positions}, {2, &Generator::sizes},     {4, &Generator::integers}, {4, &Generator::scatter}};
   unsigned total = 0;
   for (const Choice &choice : choices)
     total += choice.weight;

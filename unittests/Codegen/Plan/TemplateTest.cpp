@@ -56,7 +56,7 @@ std::string instantiated(const std::shared_ptr<const data::PlanTemplateT> &plan,
 }
 
 struct Counts {
-  unsigned reached = 0, made = 0, errors = 0, errorsReached = 0, attention = 0;
+  unsigned reached = 0, made = 0, errors = 0, errorsReached = 0, attention = 0, tied = 0;
 };
 
 /// One binding against all templates so far.
@@ -97,8 +97,11 @@ void check(const Model &model, TemplateTree &tree, std::span<const int64_t> size
   }
   ASSERT_EQ(found.kind, Kind::Missing) << found.error.message;
   ++counts.made;
-  for (const auto &step : plan->steps)
+  for (const auto &step : plan->steps) {
     counts.attention += step->family == data::Family::Attention;
+    for (const auto &access : step->inputs)
+      counts.tied += access->panels;
+  }
 
   // Every earlier template parts from this one at the guard that explain reports.
   std::vector<TemplateTree::Failed> reported = tree.explain(sizes);
@@ -257,12 +260,14 @@ TEST(RandomGraphs, InstantiatingIsSpecialising) {
   RecordProperty("reached", counts.reached);
   RecordProperty("made", counts.made);
   RecordProperty("errors", counts.errors);
+  RecordProperty("tied", counts.tied);
   // The generator reaches all outcomes, or this test shows nothing.
   EXPECT_GT(counts.reached, 300u);
-  EXPECT_GT(counts.made, 60u);
+  EXPECT_GT(counts.made, 50u);
   EXPECT_GT(counts.errors, 100u);
   EXPECT_GT(counts.errorsReached, 50u);
   EXPECT_GT(counts.attention, 10u);
+  EXPECT_GT(counts.tied, 4u);
 }
 
 TEST(RandomGraphs, NumbersAreThoseOfThePlainGraph) {
