@@ -265,10 +265,10 @@ Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
 
   // The front of the block.
   layout.workers = crewSize(made, pool);
-  Room room(0);
+  BlockSize room(0);
   room.add(static_cast<size_t>(made.arenaBytes));
   layout.scratch = room.size();
-  Room one(0);
+  BlockSize one(0);
   one.add(static_cast<size_t>(made.scratchBytes));
   layout.scratchBytes = one.size();
   size_t scratch = 0;
@@ -281,7 +281,7 @@ Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
   layout.workersAt = room.add(Kernels::workerBytes(layout.workers, layout.mostPointers, layout.mostIntegers));
 
   layout.slots.resize(buffers + size_t(2));
-  Room spare(0);
+  BlockSize spare(0);
   for (uint32_t i = 0; i != buffers; ++i) {
     const data::BufferT &buffer = *plan.buffers[i];
     switch (buffer.kind) {
@@ -326,7 +326,7 @@ Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
   return Status::ok();
 }
 
-void rlx::reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, Room &room) {
+void rlx::reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, BlockSize &room) {
   if (whole) {
     room.add(layout.spareOfWhole);
     return;
@@ -350,7 +350,7 @@ Status rlx::execute(const RunFrame &run, ThreadPool &pool) {
   for (uint32_t slot : layout.randomState)
     slots[slot] = address(randomState.data());
   slots[layout.slots.size() - 1] = address(run.memory + layout.scratch);
-  Room spare(run.spareAt);
+  BlockSize spare(run.spareAt);
   for (const RunLayout::Written &written : layout.written) {
     if (written.final && (run.whole || run.asked.test(written.index)))
       slots[written.slot] = address(run.output(written.index));

@@ -95,9 +95,9 @@ struct ReadySpecialization {
 Status layOut(ReadySpecialization &ready, const ThreadPool &pool);
 
 /// Sums up bytes of a block.
-class Room {
+class BlockSize {
 public:
-  explicit Room(size_t bytes) : bytes(bytes) {}
+  explicit BlockSize(size_t bytes) : bytes(bytes) {}
   /// Where `more` bytes begin, a multiple of 64.
   size_t add(size_t more) {
     size_t at = bytes;
@@ -113,6 +113,8 @@ private:
   size_t bytes;
   bool overflown = false;
 };
+
+using Room = BlockSize; // until its last user has the new name
 
 /// A run that is being set up.
 struct RunFrame {
@@ -133,7 +135,7 @@ struct RunFrame {
 };
 
 /// Adds the bytes of outputs that are computed without being asked for.
-void reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, Room &room);
+void reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, BlockSize &room);
 
 /// Runs the steps that the outputs asked for need, with help from `pool`. Allocates
 /// nothing, but where steps are shared with other threads. Errors, the same with any
