@@ -211,7 +211,8 @@ private:
   size_t rankOf(Value value) const { return static_cast<size_t>(typeOf(value).getRank()); }
   DimExpr before(Value value, size_t axis) const {
     DimExpr product = 1;
-    for (const DimExpr &size : llvm::ArrayRef<DimExpr>(*dimsOf(typeOf(value))).take_front(axis))
+    auto dims = dimsOf(typeOf(value)); // named: a range in a for statement does not keep what it views
+    for (const DimExpr &size : llvm::ArrayRef<DimExpr>(*dims).take_front(axis))
       product = product * size;
     return product;
   }
