@@ -17,7 +17,7 @@ std::chrono::steady_clock::time_point rlx::deadlineOf(std::chrono::nanoseconds t
 
 PreparationJob::PreparationJob(size_t total, std::function<void(Progress)> callback,
                                std::weak_ptr<SpecializationCache> cache)
-    : callback(std::move(callback)), cache(std::move(cache)), over(total) {
+    : cache(std::move(cache)), callback(std::move(callback)), over(total) {
   state.total = total;
 }
 
@@ -68,15 +68,24 @@ void PreparationJob::settle(size_t index, const Status &status) {
   changed.notify_all();
 }
 
+/// What the callback owns, this job perhaps, goes with it.
+std::function<void(Preparation::Progress)> PreparationJob::takeCallbackWhenOver() {
+  bool isOver = state.done == state.total && unreported.empty() && reporting == std::thread::id();
+  return isOver ? std::exchange(callback, nullptr) : nullptr;
+}
+
 void PreparationJob::drop(size_t index) {
+  std::function<void(Progress)> over;
   {
     std::lock_guard lock(mutex);
     settled(index, Error{ErrorCode::Cancelled, "preparing this binding was cancelled"});
+    over = takeCallbackWhenOver();
   }
   changed.notify_all();
 }
 
 void PreparationJob::report() {
+  std::function<void(Progress)> over;
   {
     std::unique_lock lock(mutex);
     if (reporting != std::thread::id())
@@ -90,6 +99,7 @@ void PreparationJob::report() {
       lock.lock();
     }
     reporting = {};
+    over = takeCallbackWhenOver();
   }
   changed.notify_all();
 }

@@ -32,13 +32,15 @@ public:
   void report();
 
 private:
-  bool settled(size_t index, const Status &status); // with the lock held
+  // With the lock held:
+  bool settled(size_t index, const Status &status);
+  std::function<void(Progress)> takeCallbackWhenOver();
 
-  const std::function<void(Progress)> callback;
   const std::weak_ptr<SpecializationCache> cache;
 
   mutable std::mutex mutex; // guards the members below
   std::condition_variable changed;
+  std::function<void(Progress)> callback; ///< let go of after its last call
   Progress state;
   std::vector<bool> over; // by binding
   std::map<size_t, Error> failures;

@@ -181,6 +181,70 @@ TEST(TemplateTree, CopiesAreIndependent) {
   EXPECT_EQ(copy.lookup(sizes).kind, Found::Kind::Template);
 }
 
+TEST(TemplateTree, RemovedTemplatesAreMissing) {
+  TemplateTree tree({"N", "M"});
+  auto a = plan(), b = plan(), c = plan();
+  EXPECT_EQ(inserted(tree, trailOf({"?N <= 4", "?M <= 4"}), a), "");
+  EXPECT_EQ(inserted(tree, trailOf({"?N <= 4", "not ?M <= 4", "!M <= 100"}), b), "");
+  EXPECT_EQ(inserted(tree, trailOf({"not ?N <= 4"}), c), "");
+  EXPECT_EQ(tree.nodeCount(), 3u);
+  int64_t atA[] = {1, 1}, atB[] = {1, 5}, atC[] = {5, 1}, bad[] = {1, 101};
+  tree.remove(plan()); // not there
+  tree.remove(a);
+  EXPECT_EQ(tree.lookup(atA).kind, Found::Kind::Missing);
+  EXPECT_EQ(tree.lookup(atB).plan, b);
+  EXPECT_EQ(tree.lookup(atC).plan, c);
+  EXPECT_EQ(tree.templateCount(), 2u);
+  EXPECT_EQ(tree.plan(0), b);
+  ASSERT_EQ(tree.explain(atC).size(), 1u);
+  EXPECT_EQ(tree.explain(atC)[0].plan, 0u);
+  // What is known to be an error stays known; what led to the template only goes.
+  tree.remove(b);
+  EXPECT_EQ(tree.lookup(atB).kind, Found::Kind::Missing);
+  EXPECT_EQ(tree.lookup(bad).kind, Found::Kind::Error);
+  EXPECT_EQ(tree.nodeCount(), 3u);
+  tree.remove(c);
+  EXPECT_EQ(tree.lookup(atC).kind, Found::Kind::Missing);
+  EXPECT_EQ(tree.lookup(bad).kind, Found::Kind::Error);
+  // And all of it can be made again.
+  EXPECT_EQ(inserted(tree, trailOf({"?N <= 4", "not ?M <= 4", "!M <= 100"}), b), "");
+  EXPECT_EQ(inserted(tree, trailOf({"?N <= 4", "?M <= 4"}), a), "");
+  EXPECT_EQ(tree.lookup(atA).plan, a);
+  EXPECT_EQ(tree.lookup(atB).plan, b);
+
+  TemplateTree single({"N"});
+  int64_t seven[] = {7};
+  EXPECT_EQ(inserted(single, {}, a), "");
+  single.remove(a);
+  EXPECT_EQ(single.lookup(seven).kind, Found::Kind::Missing);
+  EXPECT_EQ(inserted(single, trailOf({"?N <= 4"}), b), "");
+  single.remove(b);
+  EXPECT_EQ(single.nodeCount(), 0u);
+  EXPECT_EQ(single.lookup(seven).kind, Found::Kind::Missing);
+}
+
+TEST(TemplateTree, KnownErrorsAreBounded) {
+  TemplateTree many({"N"});
+  constexpr int64_t kBits = 11;
+  for (int64_t n = 0; n != int64_t(1) << kBits; ++n) {
+    std::vector<std::string> texts;
+    for (int64_t bit = 0; bit != kBits; ++bit)
+      texts.push_back((n >> bit & 1 ? "?" : "not ?") + ("mod(floordiv(N, " + std::to_string(1 << bit)) + "), 2) == 1");
+    texts.push_back("not !N >= 5000");
+    Trail trail;
+    for (const std::string &text : texts)
+      for (auto &guard : trailOf({text}))
+        trail.push_back(std::move(guard));
+    ASSERT_EQ(inserted(many, trail, nullptr), "");
+    int64_t sizes[] = {n};
+    ASSERT_EQ(many.lookup(sizes).kind, Found::Kind::Error);
+    ASSERT_LE(many.nodeCount(), TemplateTree::kMaxErrors * (kBits + 1));
+  }
+  int64_t first[] = {0}, last[] = {(int64_t(1) << kBits) - 1};
+  EXPECT_EQ(many.lookup(first).kind, Found::Kind::Missing);
+  EXPECT_EQ(many.lookup(last).kind, Found::Kind::Error);
+}
+
 TEST(TemplateTree, ExplainNamesOneGuardPerTemplate) {
   TemplateTree tree({"N", "M"});
   EXPECT_EQ(inserted(tree, trailOf({"?N == M"}), plan()), "");
@@ -219,7 +283,7 @@ TEST(TemplateTree, AgreesWithForming) {
     for (int i = 0; i < 8; ++i)
       script.emplace_back(*DimPredicate::parse(questions[random() % std::size(questions)]), random() % 5 == 0);
     TemplateTree tree({"N", "M", "K"});
-    std::vector<std::string> formedText; // by template
+    std::map<TemplateTree::Template, std::string> formedText;
     for (int run = 0; run < 40; ++run) {
       int64_t sizes[] = {static_cast<int64_t>(random() % 7), static_cast<int64_t>(random() % 7),
                          static_cast<int64_t>(random() % 7)};
@@ -258,16 +322,13 @@ TEST(TemplateTree, AgreesWithForming) {
         auto p = error.empty() ? plan() : nullptr;
         ASSERT_EQ(inserted(tree, trail, p), "");
         if (p)
-          formedText.push_back(text);
+          formedText[p] = text;
         ++made;
         found = tree.lookup(sizes);
       }
       if (error.empty()) {
         ASSERT_EQ(found.kind, Found::Kind::Template);
-        size_t number = 0;
-        while (tree.plan(number) != found.plan)
-          ++number;
-        EXPECT_EQ(formedText[number], text);
+        EXPECT_EQ(formedText[found.plan], text);
         EXPECT_EQ(tree.explain(sizes).size(), tree.templateCount() - 1); // just one holds
         ++hits;
       } else {
@@ -275,6 +336,9 @@ TEST(TemplateTree, AgreesWithForming) {
         EXPECT_EQ(found.error.message, error);
         ++errors;
       }
+      // Some go, and are formed again when they are needed.
+      if (tree.templateCount() && random() % 8 == 0)
+        tree.remove(TemplateTree::Template(tree.plan(random() % tree.templateCount())));
     }
   }
   EXPECT_GT(hits, 100);

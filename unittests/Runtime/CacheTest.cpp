@@ -1,0 +1,931 @@
+//===- CacheTest.cpp - bounds, flights, the background --------------------===//
+#include "BindingTable.h"
+#include "Fakes.h"
+#include "SpecializationCache.h"
+#include "rlx/Runtime/CodeMemory.h"
+
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <new>
+#include <random>
+#include <set>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace rlx;
+using namespace rlx::fakes;
+using data::BufferKind;
+using data::Opcode;
+using data::PredicateKind;
+using namespace std::chrono_literals;
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define RLX_SANITIZED 1
+#endif
+#endif
+
+//===----------------------------------------------------------------------===//
+// Allocations are counted
+//===----------------------------------------------------------------------===//
+
+static thread_local size_t allocations = 0;
+
+void *operator new(size_t bytes) {
+  ++allocations;
+  if (void *pointer = std::malloc(bytes ? bytes : 1))
+    return pointer;
+  std::abort();
+}
+void operator delete(void *pointer) noexcept { std::free(pointer); }
+void operator delete(void *pointer, size_t) noexcept { std::free(pointer); }
+
+namespace {
+constexpr auto F32 = ElementType::F32;
+
+SignatureBuilder vectorSignature() {
+  return SignatureBuilder().dim("N").input("x", F32, {"N"}).output("y", F32, {"N"});
+}
+
+/// y = x + 1; what differs in `imm` is another kernel.
+std::unique_ptr<data::PlanTemplateT> addOnePlan(uint64_t imm = 0) {
+  PlanBuilder p;
+  uint32_t N = p.symbol(0);
+  uint32_t x = p.buffer(BufferKind::Input, F32, N, 0), y = p.buffer(BufferKind::Output, F32, N, 0);
+  uint32_t one = p.constantBuffer<float>(F32, {1});
+  binary(p, "add", Opcode::Add, N, x, one, y, true);
+  if (imm)
+    p.plan->steps[0]->program.push_back(instr(Opcode::Constant, F32, 0, 0, 0, imm));
+  p.output(y, {N});
+  return p.take();
+}
+
+Result<SpecializeReply> oneTemplate(const Binding &) { return reply(addOnePlan()); }
+
+/// A template and a kernel for each N; N == 7 is refused.
+Result<SpecializeReply> templateEach(const Binding &binding) {
+  int64_t n = binding.at("N");
+  SpecializeReply made;
+  made.plan = addOnePlan(static_cast<uint64_t>(n + 1));
+  PlanBuilder guards;
+  guards.guard(PredicateKind::NotEqual, "N", "7", n != 7, true, "N must not be 7");
+  // The bits of N, as far as they say which N it is.
+  for (int64_t bit = 1; bit <= 4096 && n != 7; bit *= 2)
+    guards.guard(PredicateKind::Equal, "mod(floordiv(N, " + std::to_string(bit) + "), 2)", "1", n / bit % 2 == 1);
+  made.plan->guards = std::move(guards.plan->guards);
+  if (n == 7)
+    made.error = std::make_unique<Error>(Error{ErrorCode::InvalidArgument, "N must not be 7: N is 7"});
+  return made;
+}
+
+/// Shut until it is opened.
+class Gate {
+public:
+  void open() {
+    std::lock_guard lock(mutex);
+    isOpen = true;
+    changed.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex);
+    ++waiting;
+    changed.notify_all();
+    changed.wait(lock, [&] { return isOpen; });
+  }
+  /// Until `count` have come to it.
+  void await(int count = 1) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return waiting >= count; });
+  }
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool isOpen = false;
+  int waiting = 0;
+};
+
+struct TestCache {
+  std::shared_ptr<FakeCompiler> compiler;
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<SpecializationCache> cache;
+
+  explicit TestCache(FakeCompiler::Specialize specialize, size_t entries = 64, size_t bytes = 0,
+                     EngineOptions options = {})
+      : compiler(std::make_shared<FakeCompiler>(std::move(specialize))) {
+    if (!options.loader)
+      options.loader = std::make_shared<FakeLoader>();
+    auto made = Engine::create(std::move(options));
+    EXPECT_OK(made);
+    engine = *made;
+    auto model = Model::create(vectorSignature().signature, nullptr, compiler);
+    EXPECT_OK(model);
+    cache = std::make_shared<SpecializationCache>(engine, *model, entries, bytes);
+  }
+
+  Result<SpecializationCache::Acquired> get(int64_t n, OnMiss onMiss = OnMiss::Wait,
+                                            std::optional<std::chrono::nanoseconds> timeout = {}) {
+    int64_t sizes[] = {n};
+    return cache->get(sizes, onMiss, timeout);
+  }
+  /// How it came; what it is for is checked.
+  Origin origin(int64_t n) {
+    auto got = get(n);
+    EXPECT_OK(got);
+    if (!got)
+      return Origin::Hit;
+    EXPECT_EQ(got->ready->plan->outputs[0], Sizes{n});
+    return got->origin;
+  }
+  std::vector<int64_t> bindings() const {
+    std::vector<int64_t> result;
+    for (const BindingInfo &info : cache->bindings())
+      if (info.state == BindingState::Ready)
+        result.push_back(info.binding.at("N"));
+    return result;
+  }
+  size_t unready() const {
+    size_t count = 0;
+    for (const BindingInfo &info : cache->bindings())
+      count += info.state != BindingState::Ready;
+    return count;
+  }
+  Forecast forecast(int64_t n) const {
+    int64_t sizes[] = {n};
+    return cache->explain(sizes);
+  }
+  Result<std::shared_ptr<Preparation>> prepare(std::vector<int64_t> lengths,
+                                               std::function<void(Preparation::Progress)> progress = {}) {
+    std::vector<Sizes> sizes;
+    for (int64_t n : lengths)
+      sizes.push_back({n});
+    return cache->prepareInBackground(std::move(sizes), std::move(progress));
+  }
+};
+
+template <typename Condition> void eventually(Condition condition) {
+  for (int i = 0; i != 20000 && !condition(); ++i)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(condition());
+}
+
+void inThreads(int count, const std::function<void(int)> &body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i != count; ++i)
+    threads.emplace_back(body, i);
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+EngineOptions withPool(unsigned threads) {
+  EngineOptions options;
+  auto pool = ThreadPool::create(threads);
+  EXPECT_OK(pool);
+  options.pool = *pool;
+  return options;
+}
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Hits
+//===----------------------------------------------------------------------===//
+
+TEST(Cache, HitsAreConstantTimeAndAllocateNothing) {
+  for (int64_t held : {10, 10000}) {
+    TestCache room(oneTemplate, 10000);
+    for (int64_t n = 0; n != held; ++n)
+      ASSERT_OK(room.get(n));
+    ASSERT_EQ(room.cache->stats().entries, static_cast<uint64_t>(held));
+    size_t before = allocations, probes = 0, most = 0;
+    for (int64_t n = 0; n != held; ++n) {
+      int64_t sizes[] = {n};
+      auto got = room.cache->get(sizes);
+      ASSERT_TRUE(got && got->origin == Origin::Hit && !got->waited);
+    }
+    EXPECT_EQ(allocations, before);
+    for (int64_t n = 0; n != held; ++n) {
+      int64_t sizes[] = {n};
+      size_t slots = room.cache->probes(sizes);
+      probes += slots;
+      most = std::max(most, slots);
+    }
+    // The table is at most half full: 1.5 on average for a good hash.
+    EXPECT_LE(static_cast<double>(probes), 1.6 * static_cast<double>(held)) << held;
+    EXPECT_LE(most, 48u) << held;
+    Statistics stats = room.cache->stats();
+    EXPECT_EQ(stats.hits, static_cast<uint64_t>(held));
+    EXPECT_EQ(stats.misses, static_cast<uint64_t>(held));
+    EXPECT_EQ(stats.templatesMade, 1u);
+  }
+}
+
+TEST(Cache, TableUnderReadersAndAWriter) {
+  BindingTable table;
+  auto made = [](int64_t a, int64_t b) {
+    auto entry = std::make_unique<BindingTable::Entry>();
+    entry->sizes = {a, b};
+    auto ready = std::make_shared<ReadySpecialization>();
+    ready->inputElements = {a, b};
+    entry->ready = std::move(ready);
+    return entry;
+  };
+  std::atomic<bool> ending{false};
+  std::atomic<uint64_t> wrong{0}, found{0};
+  std::vector<std::thread> readers;
+  for (unsigned i = 0; i != 4; ++i)
+    readers.emplace_back([&, i] {
+      std::mt19937 random(i);
+      while (!ending) {
+        int64_t sizes[] = {static_cast<int64_t>(random() % 100), static_cast<int64_t>(random() % 3)};
+        auto ready = table.find(sizes);
+        found += ready != nullptr;
+        wrong += ready && !std::ranges::equal(ready->inputElements, sizes);
+        if (random() % 64 == 0)
+          (void)table.latest();
+      }
+    });
+  std::mt19937 random(77);
+  std::set<Sizes> there;
+  for (int i = 0; i != 20000; ++i) {
+    BindingTable::Garbage garbage;
+    Sizes sizes = {static_cast<int64_t>(random() % 100), static_cast<int64_t>(random() % 3)};
+    if (BindingTable::Entry *entry = table.peek(sizes)) {
+      ASSERT_TRUE(there.erase(sizes));
+      table.remove(*entry, garbage);
+    } else {
+      ASSERT_TRUE(there.insert(sizes).second);
+      table.insert(made(sizes[0], sizes[1]), garbage);
+    }
+    table.settle(garbage);
+  }
+  eventually([&] { return found > 0; });
+  ending = true;
+  for (std::thread &reader : readers)
+    reader.join();
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_EQ(table.count(), there.size());
+  EXPECT_EQ(table.entries().size(), there.size());
+  for (const Sizes &sizes : there)
+    EXPECT_TRUE(table.peek(sizes));
+}
+
+//===----------------------------------------------------------------------===//
+// Bounds
+//===----------------------------------------------------------------------===//
+
+TEST(Cache, LeastRecentlyUsedGoesFirst) {
+  TestCache room(oneTemplate, 3);
+  for (int64_t n : {1, 2, 3})
+    room.origin(n);
+  EXPECT_EQ(room.origin(1), Origin::Hit);
+  EXPECT_EQ(room.origin(2), Origin::Hit);
+  room.origin(4);
+  EXPECT_EQ(room.bindings(), (std::vector<int64_t>{4, 2, 1}));
+  room.origin(5);
+  EXPECT_EQ(room.bindings(), (std::vector<int64_t>{5, 4, 2}));
+  EXPECT_EQ(room.origin(2), Origin::Hit);
+  room.origin(1);
+  EXPECT_EQ(room.bindings(), (std::vector<int64_t>{1, 2, 5}));
+  auto why = room.cache->explain();
+  ASSERT_TRUE(why);
+  EXPECT_TRUE(why->evicted && why->made && !why->first);
+  ASSERT_EQ(why->changes.size(), 1u);
+  EXPECT_EQ(why->changes[0].from, 2);
+  EXPECT_EQ(why->changes[0].to, 1);
+  Statistics stats = room.cache->stats();
+  EXPECT_EQ(stats.evictions, 3u);
+  EXPECT_EQ(stats.hits, 3u);
+  EXPECT_EQ(stats.misses, 6u);
+}
+
+TEST(Cache, AnyOrderOfUseIsKept) {
+  std::mt19937 random(5);
+  TestCache room(oneTemplate, 8);
+  std::vector<int64_t> order; // the latest first
+  for (int i = 0; i != 3000; ++i) {
+    auto n = static_cast<int64_t>(random() % 12);
+    bool held = std::find(order.begin(), order.end(), n) != order.end();
+    ASSERT_EQ(room.origin(n) == Origin::Hit, held) << i;
+    std::erase(order, n);
+    order.insert(order.begin(), n);
+    order.resize(std::min<size_t>(order.size(), 8));
+  }
+  EXPECT_EQ(room.bindings(), order);
+}
+
+TEST(Cache, InUseOutlivesEviction) {
+  TestCache room(templateEach, 1, 1);
+  auto got = room.get(3);
+  ASSERT_OK(got);
+  std::weak_ptr<const ReadySpecialization> watched = got->ready;
+  size_t kernels = room.engine->kernelCount();
+  EXPECT_EQ(kernels, 1u);
+  room.origin(4);
+  EXPECT_EQ(room.bindings(), std::vector<int64_t>{4});
+  EXPECT_EQ(room.engine->kernelCount(), 2u); // it is in use
+  EXPECT_EQ(got->ready->plan->outputs[0], Sizes{3});
+  EXPECT_EQ(got->ready->plan->plan->steps.size(), 1u);
+  got->ready = nullptr;
+  EXPECT_TRUE(watched.expired());
+  EXPECT_EQ(room.engine->kernelCount(), 1u);
+}
+
+TEST(Cache, BytesAreBounded) {
+  TestCache measured(oneTemplate, 1000);
+  measured.origin(1);
+  Statistics one = measured.cache->stats();
+  EXPECT_GT(one.planBytes, sizeof(ReadySpecialization) + sizeof(Specialization));
+  EXPECT_GT(one.templateBytes, sizeof(data::PlanTemplateT));
+  EXPECT_GE(one.kernelBytes, 64u);
+  EXPECT_EQ(measured.cache->bindings()[0].bytes, one.planBytes);
+
+  size_t bound = one.templateBytes + one.kernelBytes + 10 * one.planBytes + one.planBytes / 2;
+  TestCache room(oneTemplate, 1000, bound);
+  for (int64_t n = 1; n != 500; ++n) {
+    room.origin(n);
+    Statistics stats = room.cache->stats();
+    ASSERT_LE(stats.planBytes + stats.templateBytes + stats.kernelBytes, bound);
+  }
+  Statistics stats = room.cache->stats();
+  EXPECT_GE(stats.entries, 8u);
+  EXPECT_LE(stats.entries, 11u);
+  EXPECT_EQ(stats.templatesMade, 1u);
+  EXPECT_EQ(room.bindings()[0], 499);
+
+  // Whatever the bound, the newest stays, with its template.
+  TestCache tiny(templateEach, 1000, 1);
+  for (int64_t n : {1, 2, 3, 2}) {
+    EXPECT_EQ(tiny.origin(n), Origin::NewTemplate);
+    EXPECT_EQ(tiny.bindings(), std::vector<int64_t>{n});
+    EXPECT_EQ(tiny.origin(n), Origin::Hit);
+    Statistics held = tiny.cache->stats();
+    EXPECT_EQ(held.templates, 1u);
+    EXPECT_EQ(held.kernels, 1u);
+    EXPECT_EQ(tiny.engine->kernelCount(), 1u);
+  }
+  EXPECT_EQ(tiny.cache->stats().templatesDropped, 3u);
+}
+
+TEST(Cache, TemplatesWithoutSpecializationsAreBounded) {
+  constexpr auto kIdle = static_cast<int64_t>(SpecializationCache::kIdleTemplates);
+  TestCache room(templateEach, 2);
+  for (int64_t n = 100; n != 400; ++n) {
+    ASSERT_EQ(room.origin(n), Origin::NewTemplate);
+    Statistics stats = room.cache->stats();
+    ASSERT_LE(stats.templates, static_cast<uint64_t>(kIdle + 2));
+    ASSERT_EQ(stats.templates, stats.kernels);
+    ASSERT_EQ(room.engine->kernelCount(), stats.kernels);
+    ASSERT_EQ(room.engine->codeBytes(), 64 * stats.kernels);
+  }
+  Statistics stats = room.cache->stats();
+  EXPECT_EQ(stats.templates, static_cast<uint64_t>(kIdle + 2));
+  EXPECT_EQ(stats.templatesMade, 300u);
+  EXPECT_EQ(stats.templatesDropped, 300u - stats.templates);
+  // What is held needs no compiler, and is used again by that.
+  EXPECT_EQ(room.forecast(399 - kIdle - 1).kind, Forecast::Kind::Instantiate);
+  EXPECT_EQ(room.origin(399 - kIdle - 1), Origin::Instantiated);
+  EXPECT_EQ(room.cache->stats().kernelsCompiled, 300u);
+  EXPECT_EQ(room.forecast(200).kind, Forecast::Kind::NewTemplate);
+  EXPECT_EQ(room.origin(200), Origin::NewTemplate);
+  EXPECT_EQ(room.forecast(399 - kIdle).kind, Forecast::Kind::NewTemplate); // it went for 200
+  EXPECT_EQ(room.forecast(399 - kIdle - 1).kind, Forecast::Kind::Hit);
+}
+
+TEST(Cache, KernelsOfTwoModelsLiveAsLongAsEither) {
+  TestCache one(oneTemplate);
+  one.origin(3);
+  {
+    auto model = Model::create(vectorSignature().signature, nullptr, one.compiler);
+    ASSERT_OK(model);
+    auto other = std::make_shared<SpecializationCache>(one.engine, *model, 4);
+    int64_t sizes[] = {3};
+    ASSERT_OK(other->get(sizes));
+    EXPECT_EQ(one.compiler->compiled, 1);
+    one.cache = nullptr;
+    EXPECT_EQ(one.engine->kernelCount(), 1u);
+    ASSERT_OK(other->get(sizes));
+  }
+  EXPECT_EQ(one.engine->kernelCount(), 0u);
+  EXPECT_EQ(one.engine->codeBytes(), 0u);
+}
+
+namespace {
+/// Copies the images into real code memory, but calls functions of ours.
+class CopyingLoader : public KernelLoader {
+public:
+  Result<std::vector<LoadedKernel>> load(std::span<const data::KernelImageT> images) override {
+    std::vector<data::KernelImageT> copies(images.begin(), images.end());
+    std::vector<const data::KernelImageT *> batch;
+    for (data::KernelImageT &copy : copies) {
+      copy.code.resize(20000, 0xc3);
+      copy.text_size = 64;
+      batch.push_back(&copy);
+    }
+    Result<std::vector<KernelHandle>> handles = memory.load(batch);
+    if (!handles)
+      return handles.takeError();
+    Result<std::vector<LoadedKernel>> kernels = functions.load(images);
+    for (size_t i = 0; kernels && i != handles->size(); ++i)
+      (*kernels)[i].owner = std::move((*handles)[i].region);
+    return kernels;
+  }
+
+private:
+  CodeMemory memory;
+  FakeLoader functions;
+};
+
+size_t mappings() {
+  std::ifstream file("/proc/self/maps");
+  size_t lines = 0;
+  for (std::string line; std::getline(file, line);)
+    ++lines;
+  return lines;
+}
+
+size_t residentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+} // namespace
+
+TEST(Cache, TwoThousandRoundsOfSpecialiseAndEvict) {
+  EngineOptions options;
+  options.loader = std::make_shared<CopyingLoader>();
+  TestCache room(templateEach, 4, 0, std::move(options));
+  auto kept = room.get(4000); // one kernel that lives for ever, in the first region
+  ASSERT_OK(kept);
+  size_t maps = 0, resident = 0;
+  for (int64_t n = 10; n != 2010; ++n) {
+    ASSERT_EQ(room.origin(n), Origin::NewTemplate);
+    if (n == 1010) {
+      maps = mappings();
+      resident = residentBytes();
+    }
+  }
+  EXPECT_EQ(room.cache->stats().evictions, 1997u);
+  EXPECT_LE(room.engine->kernelCount(), SpecializationCache::kIdleTemplates + 5);
+#ifndef RLX_SANITIZED
+  EXPECT_LE(mappings(), maps + 8);
+  EXPECT_LE(residentBytes(), resident + (size_t(1) << 20));
+#endif
+}
+
+//===----------------------------------------------------------------------===//
+// Flights
+//===----------------------------------------------------------------------===//
+
+TEST(Cache, OneFlightServesAllWhoCome) {
+  // Case 35.
+  Gate gate;
+  TestCache room([&](const Binding &binding) {
+    gate.pass();
+    return oneTemplate(binding);
+  });
+  std::atomic<int> waited{0}, made{0};
+  std::thread opener([&] {
+    gate.await();
+    std::this_thread::sleep_for(20ms);
+    gate.open();
+  });
+  inThreads(32, [&](int) {
+    auto got = room.get(5);
+    ASSERT_OK(got);
+    waited += got->waited;
+    made += got->origin != Origin::Hit;
+  });
+  opener.join();
+  EXPECT_EQ(room.compiler->specialized, 1);
+  EXPECT_EQ(made, 1);
+  Statistics stats = room.cache->stats();
+  EXPECT_EQ(stats.misses, 1u);
+  EXPECT_EQ(stats.hits, 31u);
+  EXPECT_EQ(room.cache->bindings()[0].hits, 31u);
+  EXPECT_GT(waited, 0);
+}
+
+TEST(Cache, ThirtyTwoBindingsAtOnce) {
+  // Case 35, also with a caller's pool of one thread.
+  for (unsigned threads : {1u, 2u})
+    for (auto &specialize : {FakeCompiler::Specialize(oneTemplate), FakeCompiler::Specialize(templateEach)}) {
+      TestCache room(specialize, 64, 0, withPool(threads));
+      inThreads(32, [&](int i) {
+        for (int64_t round = 0; round != 20; ++round)
+          room.origin(100 + (i + round * 7) % 32);
+      });
+      Statistics stats = room.cache->stats();
+      EXPECT_EQ(stats.misses, 32u);
+      EXPECT_EQ(stats.entries, 32u);
+      EXPECT_EQ(stats.hits, 32u * 19);
+      EXPECT_EQ(stats.templatesMade, static_cast<uint64_t>(room.compiler->specialized));
+      EXPECT_EQ(stats.templatesMade + stats.templatesReused, 32u);
+    }
+}
+
+TEST(Cache, CapacityOneAndTwoThreads) {
+  // Case 35.
+  for (size_t bytes : {0, 1}) {
+    TestCache room(templateEach, 1, bytes);
+    inThreads(2, [&](int i) {
+      for (int round = 0; round != 1500; ++round)
+        room.origin(10 + (i + round) % 2);
+    });
+    EXPECT_EQ(room.cache->stats().entries, 1u);
+    EXPECT_EQ(room.cache->stats().hits + room.cache->stats().misses, 3000u);
+  }
+}
+
+TEST(Cache, ChurnFromManyThreads) {
+  TestCache room(templateEach, 6, 30000);
+  inThreads(8, [&](int i) {
+    std::mt19937 random(static_cast<unsigned>(i));
+    for (int round = 0; round != 400; ++round) {
+      auto n = static_cast<int64_t>(10 + random() % 40);
+      if (random() % 4) {
+        room.origin(n);
+        continue;
+      }
+      auto got = room.get(n, random() % 2 ? OnMiss::FailFast : OnMiss::Wait, 1ms);
+      if (got)
+        EXPECT_EQ(got->ready->plan->outputs[0], Sizes{n});
+      else
+        EXPECT_EQ(got.error().code, ErrorCode::NotReady) << got.error().message;
+      (void)room.cache->stats();
+      (void)room.cache->bindings();
+    }
+  });
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_LE(room.cache->stats().entries, 6u);
+}
+
+TEST(Cache, FailuresReachAllWhoWaitAndAreForgotten) {
+  Gate gate;
+  std::atomic<bool> broken{true};
+  TestCache room([&](const Binding &binding) -> Result<SpecializeReply> {
+    gate.pass();
+    if (broken)
+      return Error{ErrorCode::CompilerFailed, "it died"};
+    return oneTemplate(binding);
+  });
+  std::atomic<int> failed{0};
+  std::thread opener([&] {
+    gate.await();
+    std::this_thread::sleep_for(20ms);
+    gate.open();
+  });
+  inThreads(8, [&](int) {
+    auto got = room.get(5);
+    failed += !got && got.error().message == "it died";
+  });
+  opener.join();
+  EXPECT_EQ(failed, 8);
+  EXPECT_GE(room.cache->stats().failures, 1u);
+  EXPECT_EQ(room.cache->stats().entries, 0u);
+  auto why = room.cache->explain();
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->error, "it died");
+  broken = false;
+  EXPECT_EQ(room.origin(5), Origin::NewTemplate);
+}
+
+TEST(Cache, WhoDoesNotWaitIsToldAndItIsMade) {
+  Gate gate;
+  TestCache room([&](const Binding &binding) {
+    gate.pass();
+    return oneTemplate(binding);
+  });
+  for (int i = 0; i != 3; ++i)
+    EXPECT_ERROR(room.get(5, OnMiss::FailFast), ErrorCode::NotReady, "{N=5} is not ready");
+  gate.await();
+  auto bindings = room.cache->bindings();
+  ASSERT_EQ(bindings.size(), 1u);
+  EXPECT_EQ(bindings[0].binding, (Binding{{"N", 5}}));
+  EXPECT_STREQ(bindingStateName(bindings[0].state), "making");
+  EXPECT_EQ(room.forecast(5).kind, Forecast::Kind::Making);
+  auto why = room.cache->explain();
+  ASSERT_TRUE(why);
+  EXPECT_NE(why->text().find("not made yet"), std::string::npos) << why->text();
+  EXPECT_ERROR(room.get(6, OnMiss::FailFast), ErrorCode::NotReady, "{N=6}");
+  EXPECT_STREQ(bindingStateName(room.cache->bindings()[1].state), "queued");
+  gate.open();
+  eventually([&] { return room.get(5, OnMiss::FailFast) && room.get(6, OnMiss::FailFast); });
+  EXPECT_EQ(room.compiler->specialized, 1);
+  Statistics stats = room.cache->stats();
+  EXPECT_EQ(stats.misses, 2u);
+  EXPECT_GE(stats.notReady, 4u);
+  EXPECT_EQ(room.get(5)->origin, Origin::Hit);
+}
+
+TEST(Cache, WaitsNoLongerThanToldTo) {
+  Gate gate;
+  TestCache room([&](const Binding &binding) {
+    gate.pass();
+    return templateEach(binding);
+  });
+  // The first to miss, one who finds it being made, and one whose template has to
+  // wait for another's.
+  std::thread first([&] { EXPECT_ERROR(room.get(5, OnMiss::Wait, 5ms), ErrorCode::NotReady, "within the time"); });
+  first.join();
+  EXPECT_ERROR(room.get(5, OnMiss::Wait, 5ms), ErrorCode::NotReady, "within the time");
+  EXPECT_ERROR(room.get(6, OnMiss::Wait, 5ms), ErrorCode::NotReady, "within the time");
+  EXPECT_ERROR(room.get(6, OnMiss::Wait, 0ns), ErrorCode::NotReady, "within the time");
+  EXPECT_ERROR(room.get(6, OnMiss::Wait, -1h), ErrorCode::NotReady, "within the time");
+  std::thread opener([&] {
+    std::this_thread::sleep_for(20ms);
+    gate.open();
+  });
+  auto got = room.get(8, OnMiss::Wait, std::chrono::nanoseconds::max());
+  opener.join();
+  ASSERT_OK(got);
+  EXPECT_EQ(got->origin, Origin::NewTemplate);
+  EXPECT_TRUE(got->waited);
+  EXPECT_EQ(room.origin(6), Origin::Hit);
+  EXPECT_EQ(room.cache->stats().notReady, 5u);
+}
+
+namespace {
+/// A cache whose one background thread is held up after it has made binding 1.
+struct Blocked {
+  Gate gate;
+  std::optional<TestCache> room;
+  Blocked() {
+    EngineOptions options;
+    options.log = [this](std::string_view line) {
+      if (line.find("{N=1}") != std::string_view::npos)
+        gate.pass();
+    };
+    room.emplace(templateEach, 64, 0, std::move(options));
+    EXPECT_FALSE(room->get(1, OnMiss::FailFast));
+    gate.await();
+  }
+  ~Blocked() { gate.open(); }
+};
+} // namespace
+
+TEST(Cache, NobodyWaitsForQueuedWork) {
+  Blocked blocked;
+  TestCache &room = *blocked.room;
+  EXPECT_FALSE(room.get(2, OnMiss::FailFast));
+  auto job = room.prepare({2, 3});
+  ASSERT_OK(job);
+  EXPECT_EQ(room.unready(), 2u);
+  EXPECT_EQ(room.origin(2), Origin::NewTemplate); // taken over
+  EXPECT_EQ(room.origin(3), Origin::NewTemplate);
+  EXPECT_EQ(room.unready(), 0u);
+  EXPECT_OK((*job)->wait());
+  EXPECT_EQ(room.compiler->specialized, 3);
+  // One who gives a time leaves it to the background.
+  EXPECT_ERROR(room.get(4, OnMiss::Wait, 2ms), ErrorCode::NotReady, "");
+  blocked.gate.open();
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_EQ(room.compiler->specialized, 4);
+}
+
+TEST(Cache, UrgentWorkComesFirst) {
+  Blocked blocked;
+  TestCache &room = *blocked.room;
+  auto job = room.prepare({10, 11, 12, 13});
+  ASSERT_OK(job);
+  std::thread waiter([&] {
+    auto got = room.get(13, OnMiss::Wait, 1h);
+    EXPECT_OK(got);
+  });
+  eventually([&] { return room.cache->stats().misses == 5; });
+  std::this_thread::sleep_for(20ms); // until it has queued it again
+  blocked.gate.open();
+  waiter.join();
+  EXPECT_OK((*job)->wait());
+  EXPECT_EQ(room.cache->stats().misses, 5u);
+  // The order in which they were made.
+  EXPECT_EQ(room.bindings(), (std::vector<int64_t>{12, 11, 10, 13, 1}));
+}
+
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+TEST(Preparation, ReportsEachAndTheFirstError) {
+  EngineOptions options;
+  options.backgroundThreads = 3;
+  TestCache room(templateEach, 64, 0, std::move(options));
+  room.origin(1);
+  std::atomic<int> inside{0}, most{0};
+  std::vector<Preparation::Progress> seen; // serialised by contract
+  std::thread::id self = std::this_thread::get_id();
+  bool elsewhere = true;
+  auto job = room.prepare({1, 2, 7, 3, 2, 7, 4, 5, 6}, [&](Preparation::Progress progress) {
+    most = std::max(most.load(), ++inside);
+    seen.push_back(progress);
+    elsewhere &= std::this_thread::get_id() != self;
+    std::this_thread::sleep_for(1ms);
+    --inside;
+  });
+  ASSERT_OK(job);
+  EXPECT_ERROR((*job)->wait(), ErrorCode::InvalidArgument, "N must not be 7");
+  EXPECT_EQ(most, 1);
+  EXPECT_TRUE(elsewhere);
+  ASSERT_EQ(seen.size(), 9u);
+  for (size_t i = 0; i != seen.size(); ++i) {
+    EXPECT_EQ(seen[i].done, i + 1);
+    EXPECT_EQ(seen[i].total, 9u);
+  }
+  EXPECT_EQ(seen.back().failed, 2u);
+  EXPECT_EQ((*job)->progress().failed, 2u);
+  EXPECT_EQ(room.cache->stats().entries, 6u);
+  EXPECT_EQ(room.cache->stats().misses, 7u);
+  EXPECT_EQ(room.origin(6), Origin::Hit);
+
+  auto none = room.prepare({});
+  ASSERT_OK(none);
+  EXPECT_OK((*none)->wait());
+}
+
+TEST(Preparation, CanBeCancelled) {
+  Blocked blocked;
+  TestCache &room = *blocked.room;
+  auto job = room.prepare({2, 3, 4}), other = room.prepare({4});
+  ASSERT_OK(job);
+  ASSERT_OK(other);
+  EXPECT_ERROR((*job)->wait(1ms), ErrorCode::NotReady, "3 are not prepared");
+  EXPECT_FALSE(room.get(3, OnMiss::FailFast));
+  (*job)->cancel();
+  (*job)->cancel();
+  EXPECT_ERROR((*job)->wait(), ErrorCode::Cancelled, "cancelled");
+  EXPECT_EQ((*job)->progress().done, 3u);
+  EXPECT_EQ(room.unready(), 2u); // 3 is wanted by a run, 4 by the other job
+  blocked.gate.open();
+  EXPECT_OK((*other)->wait());
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_EQ(room.bindings().size(), 3u);
+  EXPECT_EQ(room.forecast(2).kind, Forecast::Kind::NewTemplate);
+}
+
+TEST(Preparation, CallbacksMayUseIt) {
+  TestCache room(templateEach);
+  std::promise<std::shared_ptr<Preparation>> given;
+  std::shared_future<std::shared_ptr<Preparation>> job = given.get_future().share();
+  std::atomic<int> calls{0};
+  auto made = room.prepare({1, 2, 3, 4, 5, 6}, [&, job](Preparation::Progress progress) {
+    ++calls;
+    EXPECT_EQ(progress.done, 1u);
+    EXPECT_EQ(job.get()->progress().total, 6u);
+    EXPECT_ERROR(job.get()->wait(0ns), ErrorCode::NotReady, "");
+    (void)room.cache->stats();
+    EXPECT_OK(room.get(1));
+    EXPECT_OK(room.get(100));
+    job.get()->cancel();
+    EXPECT_ERROR(job.get()->wait(), ErrorCode::Cancelled, "");
+  });
+  ASSERT_OK(made);
+  given.set_value(*made);
+  EXPECT_ERROR((*made)->wait(), ErrorCode::Cancelled, "");
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Preparation, QueuedWorkOfADeadCacheIsDropped) {
+  Blocked blocked;
+  auto model = Model::create(vectorSignature().signature, nullptr, blocked.room->compiler);
+  ASSERT_OK(model);
+  auto other = std::make_shared<SpecializationCache>(blocked.room->engine, *model, 4);
+  auto job = other->prepareInBackground({{2}, {3}}, nullptr);
+  ASSERT_OK(job);
+  other = nullptr;
+  EXPECT_ERROR((*job)->wait(), ErrorCode::Cancelled, "cancelled");
+  (*job)->cancel();
+  blocked.gate.open();
+  blocked.room->origin(9);
+  EXPECT_EQ(blocked.room->compiler->specialized, 2);
+}
+
+TEST(Preparation, AnEngineMayEndInItsOwnThread) {
+  for (int round = 0; round != 20; ++round) {
+    auto gate = std::make_shared<Gate>();
+    EngineOptions options;
+    options.backgroundThreads = 2;
+    std::optional<TestCache> room;
+    room.emplace(
+        [gate](const Binding &binding) {
+          gate->pass();
+          return oneTemplate(binding);
+        },
+        64, 0, std::move(options));
+    auto job = room->prepare({1, 2, 3});
+    ASSERT_OK(job);
+    gate->await();
+    std::weak_ptr<Engine> engine = room->engine;
+    room.reset();
+    EXPECT_FALSE(engine.expired());
+    gate->open();
+    eventually([&] { return engine.expired(); });
+    // Some were made, the last maybe dropped.
+    (void)(*job)->wait();
+    EXPECT_EQ((*job)->progress().done, 3u);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Telling
+//===----------------------------------------------------------------------===//
+
+TEST(Cache, TellsWhatARunWouldMeet) {
+  TestCache room(templateEach);
+  EXPECT_EQ(room.forecast(3).kind, Forecast::Kind::NewTemplate);
+  EXPECT_TRUE(room.forecast(3).guardsFailed.empty());
+  room.origin(3);
+  EXPECT_EQ(room.forecast(3).kind, Forecast::Kind::Hit);
+  Forecast error = room.forecast(7);
+  EXPECT_EQ(error.kind, Forecast::Kind::Error);
+  EXPECT_NE(error.text().find("N must not be 7"), std::string::npos) << error.text();
+  room.origin(2);
+  Forecast other = room.forecast(6);
+  EXPECT_EQ(other.kind, Forecast::Kind::NewTemplate);
+  ASSERT_EQ(other.guardsFailed.size(), 2u); // one for each template
+  EXPECT_NE(other.guardsFailed[0].find("N-2*floordiv(N, 2) == 1"), std::string::npos) << other.text();
+  EXPECT_NE(other.guardsFailed[1].find("not floordiv(N, 4)"), std::string::npos) << other.text();
+  EXPECT_EQ(room.compiler->specialized, 2); // asking made nothing
+  EXPECT_EQ(room.cache->stats().misses, 2u);
+
+  TestCache one(oneTemplate, 1);
+  one.origin(3);
+  one.origin(4);
+  EXPECT_EQ(one.forecast(3).kind, Forecast::Kind::Instantiate);
+  BindingInfo info = one.cache->bindings()[0];
+  EXPECT_STREQ(bindingStateName(info.state), "ready");
+  std::this_thread::sleep_for(3ms);
+  double idle = one.cache->bindings()[0].idleMs;
+  EXPECT_GE(idle, 3);
+  one.origin(4);
+  EXPECT_LT(one.cache->bindings()[0].idleMs, idle + 1000);
+  EXPECT_EQ(one.cache->bindings()[0].hits, 1u);
+}
+
+TEST(Cache, TheLogMayAskTheEngine) {
+  std::weak_ptr<SpecializationCache> cache;
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  EngineOptions options;
+  options.log = [&](std::string_view line) {
+    std::shared_ptr<SpecializationCache> held = cache.lock();
+    ASSERT_TRUE(held);
+    EXPECT_GE(held->stats().misses, 1u);
+    (void)held->bindings();
+    (void)held->explain();
+    (void)held->engine->kernelCount();
+    int64_t sizes[] = {99};
+    (void)held->get(sizes, OnMiss::FailFast);
+    std::lock_guard lock(mutex);
+    lines.emplace_back(line);
+  };
+  TestCache room(templateEach, 64, 0, std::move(options));
+  cache = room.cache;
+  room.origin(5);
+  EXPECT_FALSE(room.get(7));
+  eventually([&] {
+    std::lock_guard lock(mutex);
+    return lines.size() == 3;
+  });
+  EXPECT_NE(lines[0].find("{N=5}: new, 1 kernels compiled"), std::string::npos) << lines[0];
+}
+
+TEST(Engine, OptionsOutOfRangeAreNamed) {
+  auto refused = [](const char *name, auto change) {
+    EngineOptions options;
+    change(options);
+    EXPECT_ERROR(Engine::create(std::move(options)), ErrorCode::InvalidArgument, name);
+  };
+  refused("cacheEntries", [](EngineOptions &options) { options.cacheEntries = 0; });
+  refused("backgroundThreads", [](EngineOptions &options) { options.backgroundThreads = 0; });
+  refused("backgroundThreads", [](EngineOptions &options) { options.backgroundThreads = 65; });
+  refused("idleTime", [](EngineOptions &options) { options.idleTime = -1ms; });
+  refused("worker.timeout", [](EngineOptions &options) { options.worker.timeout = -1ms; });
+  refused("threads", [](EngineOptions &options) { options.threads = -1; });
+  refused("threads", [](EngineOptions &options) { options.threads = 1 << 20; });
+  refused("compiler", [](EngineOptions &options) { options.compiler = static_cast<CompilerPlace>(7); });
+}
+
+TEST(Engine, TwoLiveSideBySide) {
+  std::atomic<int> first{0}, second{0};
+  EngineOptions one, two;
+  one.log = [&](std::string_view) { ++first; };
+  two.log = [&](std::string_view) { ++second; };
+  one.threads = 1;
+  two.threads = 2;
+  TestCache a(oneTemplate, 1, 0, std::move(one)), b(templateEach, 8, 0, std::move(two));
+  inThreads(4, [&](int i) {
+    for (int64_t n = 10; n != 15; ++n)
+      (i % 2 ? a : b).origin(n);
+  });
+  EXPECT_EQ(b.cache->stats().entries, 5u);
+  EXPECT_EQ(a.cache->stats().entries, 1u);
+  EXPECT_EQ(second, 5);
+  EXPECT_GE(first, 5);
+  EXPECT_EQ(a.engine->threads(), 1u);
+  EXPECT_EQ(b.engine->threads(), 2u);
+  EXPECT_EQ(a.engine->kernelCount(), 1u);
+  EXPECT_EQ(b.engine->kernelCount(), 5u);
+}
