@@ -157,9 +157,8 @@ Status Executable::finalizeParams() {
 // Runs
 //===----------------------------------------------------------------------===//
 
-Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun(std::span<const NamedTensor> inputs,
-                                                                                 std::span<const OutputBuffer> outputs,
-                                                                                 const RunOptions &options) {
+Result<FoundRun> Executable::State::prepareRun(std::span<const NamedTensor> inputs,
+                                               std::span<const OutputBuffer> outputs, const RunOptions &options) {
   std::array<int64_t, BindingSolver::kMaxDims> memory; // not written here but for the sizes there are
   std::span<int64_t> sizes(memory.data(), setup->solver().dims().size());
   if (Status status = setup->solver().solve(inputs, outputs, options.binding, sizes); !status)
@@ -167,13 +166,23 @@ Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun
   for (const NamedTensor &input : inputs)
     if (input.tensor.bytes && !input.tensor.data)
       return invalid(inputTitle(input.name) + " has no data");
-  // Here sizes in buckets become those of their buckets.
   Clock::time_point start;
-  if (options.report)
+  if (options.report) {
     start = Clock::now();
+    options.report->binding = setup->solver().binding(sizes);
+  }
+  FoundRun found;
+  if (!setup->buckets.empty()) {
+    std::vector<int64_t> asked(sizes.begin(), sizes.end());
+    if (setup->buckets.roundUp(sizes)) {
+      Result<std::unique_ptr<const PaddedShapes>> padded = paddedShapes(asked, sizes);
+      if (!padded)
+        return padded.takeError();
+      found.padded = std::move(*padded);
+    }
+  }
   Result<SpecializationCache::Acquired> acquired = setup->cache->get(sizes, options.onMiss, options.timeout);
   if (options.report) {
-    options.report->binding = setup->solver().binding(sizes);
     options.report->origin = acquired ? acquired->origin : Origin::Hit;
     options.report->specializeMs =
         acquired && acquired->origin == Origin::Hit && !acquired->waited ? 0 : msSince(start);
@@ -181,12 +190,20 @@ Result<std::shared_ptr<const ReadySpecialization>> Executable::State::prepareRun
   }
   if (!acquired)
     return acquired.takeError();
-  return std::move(acquired->ready);
+  found.ready = std::move(acquired->ready);
+  return found;
 }
 
-Status Executable::State::run(const ReadySpecialization &ready, std::span<const NamedTensor> inputs,
+Status Executable::State::run(const FoundRun &found, std::span<const NamedTensor> inputs,
                               std::span<const OutputBuffer> outputs, const ParamValues *params,
                               const RunOptions &options) {
+  return found.padded ? runPadded(found, inputs, outputs, params, options)
+                      : runAsItIs(*found.ready, inputs, outputs, params, options);
+}
+
+Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<const NamedTensor> inputs,
+                                    std::span<const OutputBuffer> outputs, const ParamValues *params,
+                                    const RunOptions &options) {
   Clock::time_point start;
   if (options.report)
     start = Clock::now();
@@ -201,7 +218,7 @@ Status Executable::State::run(const ReadySpecialization &ready, std::span<const 
   auto outputAt = [&](size_t i) { return model.findOutput(outputs[i].name, i); };
 
   // How much memory.
-  Room room(layout.bytes);
+  BlockSize room(layout.bytes);
   Bits copied(inputs.size()), given(signature.inputs.size()), asked(signature.outputs.size());
   for (size_t i = 0; i != inputs.size(); ++i) {
     const TensorView &tensor = inputs[i].tensor;
@@ -249,7 +266,7 @@ Status Executable::State::run(const ReadySpecialization &ready, std::span<const 
     return block.takeError();
 
   RunFrame run{ready, signature, block->data(), asked, whole, spareAt, params};
-  Room copies(layout.bytes);
+  BlockSize copies(layout.bytes);
   for (size_t i = 0; i != inputs.size(); ++i) {
     size_t position = *inputAt(i);
     run.input(position) = inputs[i].tensor.data;
@@ -260,7 +277,7 @@ Status Executable::State::run(const ReadySpecialization &ready, std::span<const 
     copyTo(copy, inputs[i].tensor, type);
     run.input(position) = copy;
   }
-  Room results = copies; // copies of outputs follow those of inputs
+  BlockSize results = copies; // copies of outputs follow those of inputs
   for (size_t i = 0; i != outputs.size(); ++i) {
     size_t position = *outputAt(i);
     ElementType type = signature.outputs[position]->type;
@@ -310,9 +327,9 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
   Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
   if (!params)
     return params.takeError();
-  auto ready = state->prepareRun(inputs, {}, options);
-  if (!ready)
-    return ready.takeError();
+  Result<FoundRun> found = state->prepareRun(inputs, {}, options);
+  if (!found)
+    return found.takeError();
 
   std::vector<Tensor> results(outputs.size());
   std::vector<OutputBuffer> buffers;
@@ -325,13 +342,13 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
     first[output] = i;
     const data::TensorSpecT &spec = *signature.outputs[output];
     Result<Tensor> tensor =
-        Tensor::allocate(spec.type, (*ready)->plan->outputs[output], state->engine().options().allocator);
+        Tensor::allocate(spec.type, found->outputShapes()[output], state->engine().options().allocator);
     if (!tensor)
       return Error{tensor.error().code, outputTitle(spec.name) + ": " + tensor.error().message};
     results[i] = std::move(*tensor);
     buffers.push_back({spec.name, spec.type, results[i].data(), results[i].bytes()});
   }
-  if (Status status = state->run(**ready, inputs, buffers, params->get(), options); !status)
+  if (Status status = state->run(*found, inputs, buffers, params->get(), options); !status)
     return status.takeError();
   for (size_t i = 0; i != outputs.size(); ++i) {
     if (first[outputs[i]] == i)
@@ -374,10 +391,10 @@ Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const 
   Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
   if (!params)
     return params.takeError();
-  auto ready = state->prepareRun(inputs, outputs, options);
-  if (!ready)
-    return ready.takeError();
-  return state->run(**ready, inputs, outputs, params->get(), options);
+  Result<FoundRun> found = state->prepareRun(inputs, outputs, options);
+  if (!found)
+    return found.takeError();
+  return state->run(*found, inputs, outputs, params->get(), options);
 }
 
 //===----------------------------------------------------------------------===//
@@ -388,7 +405,9 @@ Result<std::vector<int64_t>> Executable::State::sizesOf(const Binding &binding) 
   std::vector<int64_t> sizes(setup->solver().dims().size());
   if (Status status = setup->solver().check(binding, sizes); !status)
     return status.takeError();
-  // Here, too, sizes in buckets become those of their buckets.
+  if (setup->buckets.roundUp(sizes))
+    if (Status status = setup->solver().check(setup->solver().binding(sizes), sizes); !status)
+      return status.takeError();
   return sizes;
 }
 
@@ -442,8 +461,6 @@ Status tighten(data::ModelSignatureT &signature, std::span<const DimHint> hints)
       return invalid(what + ": there is another one");
     if (hint.min < 0 || hint.multiple < 1)
       return invalid(what + ": sizes are 0 or more, and multiples of 1 or more");
-    if (!hint.buckets.empty())
-      return Error{ErrorCode::Unsupported, what + ": buckets"};
     data::DimT &dim = **found;
     dim.min = std::max(dim.min, hint.min);
     dim.max = std::min(dim.max, hint.max);
@@ -465,8 +482,8 @@ Status tighten(data::ModelSignatureT &signature, std::span<const DimHint> hints)
 }
 
 /// All combinations of likely sizes that a run can have.
-Result<std::vector<std::vector<int64_t>>> likelySizes(const data::ModelSignatureT &signature,
-                                                      const BindingSolver &solver, size_t most) {
+Result<std::vector<std::vector<int64_t>>>
+likelySizes(const data::ModelSignatureT &signature, const BindingSolver &solver, const Buckets &buckets, size_t most) {
   std::vector<std::vector<int64_t>> all = {{}};
   for (const auto &dim : signature.dims) {
     std::set<int64_t> sizes(dim->likely.begin(), dim->likely.end());
@@ -482,6 +499,11 @@ Result<std::vector<std::vector<int64_t>>> likelySizes(const data::ModelSignature
       }
     all = std::move(longer);
   }
+  // Several may lie in one bucket.
+  for (std::vector<int64_t> &sizes : all)
+    buckets.roundUp(sizes);
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   // Dims may depend on each other.
   std::erase_if(all, [&](std::vector<int64_t> &sizes) { return !solver.check(solver.binding(sizes), sizes); });
   return all;
@@ -507,13 +529,17 @@ Result<std::shared_ptr<Executable>> Executable::create(std::shared_ptr<Engine> e
     if (!solver)
       return solver.takeError();
     setup->tightened.emplace(std::move(*solver));
+    Result<Buckets> buckets = Buckets::create(*signature, options.hints);
+    if (!buckets)
+      return buckets.takeError();
+    setup->buckets = std::move(*buckets);
   }
   auto state = std::make_shared<State>();
   state->params.resize(model->signature().params.size());
   state->rng = options.rng;
   setup->cache = std::make_shared<SpecializationCache>(std::move(engine), std::move(model), entries, bytes);
   if (options.prepareLikely) {
-    auto sizes = likelySizes(*signature, setup->solver(), entries);
+    auto sizes = likelySizes(*signature, setup->solver(), setup->buckets, entries);
     if (!sizes)
       return sizes.takeError();
     auto likely = setup->cache->prepareInBackground(std::move(*sizes), nullptr);
@@ -548,5 +574,13 @@ std::shared_ptr<Executable> Executable::clone() const {
 Statistics Executable::stats() const { return state->setup->cache->stats(); }
 std::vector<BindingInfo> Executable::bindings() const { return state->setup->cache->bindings(); }
 std::optional<MissReport> Executable::explain() const { return state->setup->cache->explain(); }
+
+Forecast Executable::explain(const Binding &binding) const {
+  Result<std::vector<int64_t>> sizes = state->sizesOf(binding);
+  if (sizes)
+    return state->setup->cache->explain(*sizes);
+  return Forecast{binding, Forecast::Kind::Error, {}, sizes.error().message};
+}
+
 const std::shared_ptr<const Model> &Executable::model() const { return state->setup->cache->model; }
 const std::shared_ptr<Engine> &Executable::engine() const { return state->setup->cache->engine; }

@@ -74,18 +74,18 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
   Result<std::shared_ptr<const ParamValues>> params = executable.paramsSet();
   if (!params)
     return params.takeError();
-  auto ready = executable.prepareRun(inputs, {}, options);
-  if (!ready)
-    return ready.takeError();
+  Result<FoundRun> found = executable.prepareRun(inputs, {}, options);
+  if (!found)
+    return found.takeError();
 
   // Each output that is asked for has its place, once.
-  const std::vector<std::vector<int64_t>> &shapes = (*ready)->plan->outputs;
+  const std::vector<std::vector<int64_t>> &shapes = found->outputShapes();
   constexpr size_t kNone = SIZE_MAX;
   state->first.assign(signature.outputs.size(), kNone);
   state->outputs.clear();
   state->buffers.clear();
   state->shapes.clear();
-  Room room(0);
+  BlockSize room(0);
   size_t dims = 0;
   for (size_t output : outputs)
     dims += shapes[output].size();
@@ -95,7 +95,7 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
     const data::TensorSpecT &spec = *signature.outputs[output];
     RawOutput raw;
     raw.type = spec.type;
-    raw.bytes = static_cast<size_t>((*ready)->layout.outputElements[output]) * elementSize(spec.type);
+    raw.bytes = static_cast<size_t>(*elementCount(shapes[output])) * elementSize(spec.type);
     size_t begin = state->shapes.size();
     state->shapes.insert(state->shapes.end(), shapes[output].begin(), shapes[output].end());
     raw.shape = std::span(state->shapes).subspan(begin);
@@ -114,7 +114,7 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
       return block.takeError();
     memory = std::move(*block);
   }
-  Room places(0);
+  BlockSize places(0);
   for (size_t i = 0; i != outputs.size(); ++i) {
     RawOutput &raw = state->outputs[i];
     if (size_t first = state->first[outputs[i]]; first != i) {
@@ -125,7 +125,7 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
     raw.data = place;
     state->buffers.push_back({signature.outputs[outputs[i]]->name, raw.type, place, raw.bytes});
   }
-  if (Status status = executable.run(**ready, inputs, state->buffers, params->get(), options); !status)
+  if (Status status = executable.run(*found, inputs, state->buffers, params->get(), options); !status)
     return status.takeError();
   return std::span<const RawOutput>(state->outputs);
 }

@@ -10,6 +10,7 @@
 #include "rlx/Data/ElementType.h"
 #include "rlx/Dialect/RLX/IR/ElementData.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
+#include "rlx/Transforms/Padding.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallBitVector.h"
@@ -894,6 +895,9 @@ Result<data::ModelSignatureT> emitSignature(ir::GraphOp graph) {
     dim->max = decl.getMax();
     dim->multiple = decl.getMultiple();
     dim->likely.assign(decl.getLikely().begin(), decl.getLikely().end());
+    std::optional<std::string> obstacle = transforms::paddingObstacle(graph, decl.getName());
+    dim->paddable = !obstacle;
+    dim->obstacle = obstacle.value_or("");
     signature.dims.push_back(std::move(dim));
   }
   for (auto [i, argument] : llvm::enumerate(graph.getBody().getArguments()))

@@ -1,0 +1,178 @@
+//===- PaddedRunTest.cpp - runs in buckets, end to end --------------------===//
+#include "CompilerTest.h"
+
+#include "gmock/gmock.h"
+
+using namespace rlx;
+using namespace rlx::compilertest;
+using testing::HasSubstr;
+using Floats = std::vector<float>;
+
+namespace {
+
+ExecutableOptions bucketsOf(const std::string &dim, std::vector<Bucket> buckets) {
+  ExecutableOptions options;
+  options.hints.push_back({});
+  options.hints.back().dim = dim;
+  options.hints.back().buckets = std::move(buckets);
+  return options;
+}
+
+/// y = x + 1 along S.
+std::string addOne() {
+  return graphText({"S"}, {{"x", typeOf({"S"})}}, {{"y", typeOf({"S"})}},
+                   "%one = rlx.constant dense<1.0> : tensor<f32>\n%y = rlx.add %x, %one : $x, tensor<f32> -> $y");
+}
+
+Value counting(int64_t size) {
+  Floats values;
+  for (int64_t i = 0; i != size; ++i)
+    values.push_back(static_cast<float>(i));
+  return f32({size}, values);
+}
+
+TEST(PaddedRun, Case33_SizesOfABucketShareASpecialization) {
+  Loaded loaded(addOne(), nullptr, bucketsOf("S", {{1, 4}, {4, 16}}));
+  for (int64_t size : {2, 3, 2, 1}) {
+    RunReport report;
+    RunOptions options;
+    options.report = &report;
+    std::vector<Tensor> y = loaded.outputs({counting(size)}, options);
+    ASSERT_EQ(y[0].shape(), (Shape{size})); // this call's
+    for (int64_t i = 0; i != size; ++i)
+      EXPECT_EQ(y[0].as<float>()[static_cast<size_t>(i)], static_cast<float>(i + 1));
+    EXPECT_EQ(report.binding, (Binding{{"S", size}}));
+  }
+  ASSERT_EQ(loaded->bindings().size(), 1u);
+  EXPECT_EQ(loaded->bindings()[0].binding, (Binding{{"S", 3}}));
+  EXPECT_EQ(loaded->stats().hits, 3u);
+  for (int64_t size : {0, 16, 100})
+    EXPECT_EQ(loaded.outputs({counting(size)})[0].shape(), (Shape{size}));
+  EXPECT_EQ(loaded->bindings().size(), 4u);
+  EXPECT_EQ(loaded.outputs({counting(7)})[0].as<float>()[6], 7);
+  EXPECT_EQ(loaded->bindings()[0].binding, (Binding{{"S", 15}}));
+}
+
+TEST(PaddedRun, Case33_ALadderOfPowersOfTwo) {
+  Result<std::vector<Bucket>> ladder = powerOfTwoBuckets(8, 64);
+  ASSERT_GOOD(ladder);
+  Loaded loaded(addOne(), nullptr, bucketsOf("S", *ladder));
+  for (auto [size, at] :
+       std::vector<std::pair<int64_t, int64_t>>{{3, 8}, {8, 8}, {9, 16}, {16, 16}, {17, 32}, {64, 64}, {65, 65}}) {
+    EXPECT_EQ(loaded.outputs({counting(size)})[0].shape(), (Shape{size}));
+    EXPECT_EQ(loaded->bindings()[0].binding, (Binding{{"S", at}})) << size;
+  }
+}
+
+/// Two layers with weights, softmax along the last axis, over [B, S, 8]; z: a running sum along S.
+std::string layers() {
+  return graphText({"B", "S"}, {{"x", typeOf({"B", "S", "8"})}},
+                   {{"y", typeOf({"B", "S", "8"})}, {"z", typeOf({"B", "S", "8"})}, {"flat", typeOf({"B * S", "8"})}},
+                   "%w = rlx.param \"w\" : tensor<8x8xf32>\n"
+                   "%0 = rlx.matmul %x, %w : $x, tensor<8x8xf32> -> $y\n"
+                   "%1 = rlx.gelu %0 : $y -> $y\n"
+                   "%2 = rlx.matmul %1, %w : $y, tensor<8x8xf32> -> $y\n"
+                   "%y = rlx.softmax %2 axis 2 : $y -> $y\n"
+                   "%z = rlx.cumsum %1 axis 1 : $y -> $z\n"
+                   "%flat = rlx.reshape %1 : $y -> $flat");
+}
+
+TEST(PaddedRun, Case60_RowsHaveTheBitsTheyHaveWithout) {
+  ExecutableOptions options = bucketsOf("B", {{1, 9}});
+  Loaded plain(layers()), padded(layers(), nullptr, options);
+  Value w = randomF32({8, 8}, 1);
+  for (const Loaded *loaded : {&plain, &padded})
+    ASSERT_GOOD((*loaded)->setParamTyped("w", std::as_bytes(std::span(w.bytes)), ElementType::F32));
+  for (auto [b, s] : std::vector<std::pair<int64_t, int64_t>>{{1, 5}, {3, 7}, {7, 1}, {2, 0}, {8, 4}, {0, 3}, {9, 2}}) {
+    Value x = randomF32({b, s, 8}, static_cast<uint32_t>(10 * b + s));
+    std::vector<Tensor> expected = plain.outputs({x}), got = padded.outputs({x});
+    for (size_t i = 0; i != 3; ++i)
+      EXPECT_EQ(difference(got[i], expected[i]), "") << "output " << i << " at B=" << b << " S=" << s;
+  }
+  // "flat" merges S behind B, so that S cannot be cut back.
+  Result<std::shared_ptr<Executable>> refused =
+      Executable::create(padded->engine(), padded.model, bucketsOf("S", {{1, 9}}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("dim 'S'"));
+}
+
+TEST(PaddedRun, EveryWayToRun) {
+  Loaded loaded(addOne(), nullptr, bucketsOf("S", {{1, 9}}));
+  Value x = counting(5);
+  const NamedTensor inputs[] = {{"x", x.flat()}};
+  Floats y(7, -1);
+  const OutputBuffer outputs[] = {{"y", ElementType::F32, y.data() + 1, 5 * sizeof(float)}};
+  ASSERT_GOOD(loaded->runInto(inputs, outputs));
+  EXPECT_EQ(y, (Floats{-1, 1, 2, 3, 4, 5, -1})); // nothing beyond the buffer
+  std::unique_ptr<RunContext> context = loaded->createContext();
+  Result<std::span<const RawOutput>> raw = context->run(inputs);
+  ASSERT_GOOD(raw);
+  ASSERT_EQ((*raw)[0].shape.size(), 1u);
+  EXPECT_EQ((*raw)[0].shape[0], 5);
+  EXPECT_EQ((*raw)[0].bytes, 20u);
+  EXPECT_EQ(static_cast<const float *>((*raw)[0].data)[4], 5);
+  ASSERT_GOOD(loaded->prepare(Binding{{"S", 2}}));
+  EXPECT_EQ(loaded->bindings().size(), 1u);
+  // A buffer of another size has another binding.
+  Floats small(4);
+  const OutputBuffer wrong[] = {{"y", ElementType::F32, small.data(), small.size() * sizeof(float)}};
+  EXPECT_FALSE(loaded->runInto(inputs, wrong));
+}
+
+TEST(PaddedRun, ShortFloatsAreNarrowedAndWidened) {
+  std::string type = typeOf({"S", "2"}, "f16");
+  Loaded loaded(graphText({"S"}, {{"x", type}}, {{"y", type}}, "%y = rlx.add %x, %x : $x, $x -> $y"), nullptr,
+                bucketsOf("S", {{1, 9}}));
+  const Floats x = {1, 2, 3, 4, 5, 6};
+  const int64_t shape[] = {3, 2};
+  const NamedTensor inputs[] = {{"x", TensorView{ElementType::F32, shape, x.data(), x.size() * sizeof(float), false}}};
+  Floats y(6);
+  const OutputBuffer outputs[] = {{"y", ElementType::F32, y.data(), y.size() * sizeof(float)}};
+  ASSERT_GOOD(loaded->runInto(inputs, outputs));
+  EXPECT_EQ(y, (Floats{2, 4, 6, 8, 10, 12}));
+}
+
+TEST(PaddedRun, OpsThatMixAreNamed) {
+  std::string x = typeOf({"B", "S"});
+  Loaded loaded(graphText({"B", "S"}, {{"x", x}}, {{"y", x}}, "%y = rlx.softmax %x axis 1 : $x -> $y"));
+  Result<std::shared_ptr<Executable>> refused =
+      Executable::create(loaded->engine(), loaded.model, bucketsOf("S", {{1, 9}}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::Unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("softmax"));
+  EXPECT_TRUE(Executable::create(loaded->engine(), loaded.model, bucketsOf("B", {{1, 9}})));
+}
+
+TEST(PaddedRun, AMaskThatIsExactPasses) {
+  // Scores are selected by an input that is false in the padding.
+  std::string x = typeOf({"B", "S"}), mask = typeOf({"B", "S"}, "i1");
+  std::string graph = graphText({"B", "S"}, {{"x", x}, {"mask", mask}}, {{"y", x}, {"sum", typeOf({"B"})}},
+                                "%masked = rlx.constant dense<0xFF800000> : tensor<f32>\n"
+                                "%0 = rlx.select %mask, %x, %masked : $mask, $x, tensor<f32> -> $x\n"
+                                "%y = rlx.softmax %0 axis 1 : $x -> $x\n"
+                                "%sum = rlx.reduce sum %x axes [1] : $x -> $sum");
+  Loaded plain(graph), padded(graph, nullptr, bucketsOf("S", {{1, 65}}));
+  for (auto [b, s] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {3, 33}, {2, 63}, {4, 64}, {2, 70}}) {
+    Value values = randomF32({b, s}, 3);
+    std::vector<uint8_t> bits(static_cast<size_t>(b * s));
+    for (size_t i = 0; i != bits.size(); ++i)
+      bits[i] = i % 3 != 1;
+    std::vector<Tensor> expected = plain.outputs({values, i1({b, s}, bits)}),
+                        got = padded.outputs({values, i1({b, s}, bits)});
+    for (size_t i = 0; i != 2; ++i)
+      EXPECT_EQ(difference(got[i], expected[i]), "") << "output " << i << " at B=" << b << " S=" << s;
+  }
+}
+
+TEST(PaddedRun, LikelySizesOfOneBucketArePreparedOnce) {
+  ExecutableOptions options = bucketsOf("S", {{1, 9}});
+  options.hints[0].likely = {2, 3, 5, 20};
+  options.prepareLikely = true;
+  Loaded loaded(addOne(), nullptr, options);
+  ASSERT_TRUE(loaded->likely());
+  ASSERT_GOOD(loaded->likely()->wait());
+  EXPECT_EQ(loaded->likely()->progress().total, 2u);
+  EXPECT_EQ(loaded->bindings().size(), 2u);
+}
+} // namespace
