@@ -32,7 +32,7 @@ void *watchHost(void *) {
   ::_exit(0);
 }
 
-void outOfMemory() { ::_exit(kExitOutOfMemory); }
+[[noreturn]] void outOfMemory() { ::_exit(kExitOutOfMemory); }
 
 int usage(FILE *stream, int code) {
   std::fputs("rlx-compile-worker: compiles for a program that uses rlx, in a process of its own.\n"
@@ -42,6 +42,33 @@ int usage(FILE *stream, int code) {
   return code;
 }
 } // namespace
+
+// Much of MLIR does not look whether malloc gave it something, and would crash instead. Sanitizers have their own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                                                 \
+    !(defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer)))
+extern "C" {
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t bytes);
+void *__libc_realloc(void *old, size_t bytes);
+
+void *malloc(size_t bytes) {
+  if (void *memory = __libc_malloc(bytes))
+    return memory;
+  outOfMemory();
+}
+void *calloc(size_t count, size_t bytes) {
+  if (void *memory = __libc_calloc(count, bytes))
+    return memory;
+  outOfMemory();
+}
+void *realloc(void *old, size_t bytes) {
+  void *memory = __libc_realloc(old, bytes);
+  if (memory || bytes == 0)
+    return memory;
+  outOfMemory();
+}
+}
+#endif
 
 int main(int argc, char **argv) {
   if (argc == 2 && std::strcmp(argv[1], "--help") == 0)
