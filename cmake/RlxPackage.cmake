@@ -32,7 +32,7 @@ function(rlx_shared_library name)
     OUTPUT_NAME ${ARG_FILE} EXPORT_NAME ${ARG_AS} LINKER_LANGUAGE CXX LINK_DEPENDS ${ARG_MAP}
     # Before 1.0 the C++ interface changes with every minor version.
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    INSTALL_RPATH $ORIGIN INSTALL_RPATH_USE_LINK_PATH ON)
+    INSTALL_RPATH $ORIGIN)
   target_include_directories(${name} INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(${name} INTERFACE c_std_99)
   install(TARGETS ${name} EXPORT ${ARG_EXPORT} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -23,7 +23,7 @@ declare -A packages=(
            ninja-build ccache libonnx-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler
            nlohmann-json3-dev libcli11-dev libfmt-dev libxxhash-dev libgtest-dev libgmock-dev zlib1g-dev libzstd-dev
            python3 python3-venv"
-  [test]="libonnx-testdata"
+  [test]="libonnx-testdata pkgconf libllvm15"
   [bench]="libdnnl-dev libopenblas-dev"
 )
 
