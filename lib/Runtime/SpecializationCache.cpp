@@ -598,8 +598,13 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   }
   for (const auto &[phase, ms] : compiling)
     addTime(making.times, phase, ms);
-  if (!kernels)
-    return kernels.takeError();
+  if (!kernels) {
+    Error error = kernels.takeError();
+    // Kernels know no sizes; who asked for them does.
+    if (error.code == ErrorCode::CompilerFailed)
+      error.message = bindingString(binding) + ": " + error.message;
+    return error;
+  }
   if (!fixed)
     return fixed.takeError();
   ready->kernels = std::move(kernels->kernels);

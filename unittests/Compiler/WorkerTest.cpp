@@ -26,6 +26,7 @@
 #include <sstream>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -186,6 +187,27 @@ std::string welcome(const std::string &build) {
   return framed(reply);
 }
 
+/// Runs while the worker is stopped, and has the worker killed once the request is under way.
+Status runAndKill(Executable &executable, int64_t rows) {
+  pid_t worker = workers()[0];
+  kill(worker, SIGSTOP);
+  Status status;
+  std::atomic<pid_t> thread{0};
+  std::thread runs([&] {
+    thread = gettid();
+    status = runRows(executable, rows);
+  });
+  // In poll() it has said all that it has to say, and waits for the answer.
+  for (int i = 0; i != 1000; ++i) {
+    std::this_thread::sleep_for(10ms);
+    if (contents("/proc/self/task/" + std::to_string(thread) + "/syscall").starts_with(std::to_string(SYS_poll) + " "))
+      break;
+  }
+  kill(worker, SIGKILL);
+  runs.join();
+  return status;
+}
+
 /// What a load must end in.
 Error loadError(const Options &options) {
   auto loaded = load(engineWith(options));
@@ -264,13 +286,7 @@ TEST(Worker, KilledInTheMiddle) {
   ASSERT_TRUE(executable);
   for (int round = 0; round != 3; ++round) {
     ASSERT_EQ(workers().size(), 1u);
-    pid_t worker = workers()[0];
-    kill(worker, SIGSTOP);
-    Status status;
-    std::thread runs([&] { status = runRows(**executable, 4); });
-    std::this_thread::sleep_for(100ms);
-    kill(worker, SIGKILL);
-    runs.join();
+    Status status = runAndKill(**executable, 4);
     ASSERT_FALSE(status);
     EXPECT_EQ(status.error().code, ErrorCode::CompilerFailed);
     EXPECT_THAT(status.error().message, AllOf(HasSubstr("signal 9"), HasSubstr("'affine'"), HasSubstr("{B=4}")));
@@ -283,6 +299,21 @@ TEST(Worker, KilledInTheMiddle) {
   }
   Status status = runRows(**executable, 4);
   EXPECT_TRUE(status) << status.error().message;
+}
+
+// The plan is there, the kernel for many rows is not.
+TEST(Worker, KilledWhileKernelsAreCompiled) {
+  auto engine = engineWith();
+  auto executable = load(engine);
+  ASSERT_TRUE(executable);
+  ASSERT_TRUE(runRows(**executable, 1));
+  Status status = runAndKill(**executable, 64);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::CompilerFailed);
+  EXPECT_THAT(status.error().message,
+              AllOf(HasSubstr("{B=64}"), HasSubstr("compiling 1 kernels of model 'affine'"), HasSubstr("signal 9")));
+  EXPECT_EQ((*executable)->stats().templatesMade, 1u);
+  EXPECT_TRUE(runRows(**executable, 64));
 }
 
 TEST(Worker, KilledBetweenRequests) {
@@ -513,13 +544,7 @@ TEST(Worker, HostsThatLookAfterAllChildren) {
   auto executable = load(engine);
   EXPECT_TRUE(executable) << executable.error().message;
   if (executable) {
-    pid_t worker = workers()[0];
-    kill(worker, SIGSTOP);
-    Status status;
-    std::thread runs([&] { status = runRows(**executable, 4); });
-    std::this_thread::sleep_for(100ms);
-    kill(worker, SIGKILL);
-    runs.join();
+    Status status = runAndKill(**executable, 4);
     EXPECT_FALSE(status);
     if (!status)
       EXPECT_EQ(status.error().code, ErrorCode::CompilerFailed);
