@@ -16,9 +16,9 @@ def watch(thing: typing.Any) -> None:
 
 
 def _end() -> None:
-    _rlx.end_callbacks()
     for thing in list(_open):
         thing.close()
+    _rlx.end()
 
 
 atexit.register(_end)

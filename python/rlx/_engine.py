@@ -82,7 +82,7 @@ class Engine(_rlx.Engine):
         super().trim()
 
     def close(self) -> None:
-        """Lets go of it; executables made with it stay usable. The same as dropping the last reference."""
+        """Lets go of it and of its log function; executables made with it stay usable."""
         super().close()
 
     def __enter__(self) -> "Engine":

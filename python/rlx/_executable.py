@@ -93,7 +93,7 @@ class Preparation(_rlx.Preparation):
         super().wait(timeout)
 
     def close(self) -> None:
-        """Cancels."""
+        """Cancels, and lets go of it."""
         super().close()
 
 
@@ -153,8 +153,12 @@ class Executable(_rlx.Executable):
     def _finish(self, engine: Engine, model: Model) -> None:
         self.engine = engine
         self.model = model
-        self.params = Params(self)
         watch(self)
+
+    @property
+    def params(self) -> Params:
+        """Its params: exe.params["w"] = array."""
+        return Params(self)  # made anew, as one that is kept would keep the executable in turn
 
     @property
     def rng(self) -> Rng:
@@ -216,6 +220,10 @@ class Executable(_rlx.Executable):
             for dim, size in sizes.items()
         ]
         wanted = [{**binding, **dict(pairs)} for binding in given for pairs in itertools.product(*lists)]
+        known = [dim.name for dim in self.model.dims]
+        for name in {name for binding in wanted for name in binding}:
+            if name not in known:
+                raise InvalidArgument(f"no dim {name!r}; there is {', '.join(map(repr, known)) or 'none'}")
         if not background:
             for binding in wanted:
                 super().prepare_one(binding)

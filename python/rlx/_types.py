@@ -166,7 +166,7 @@ def power_of_two(low: int, high: int) -> "list[tuple[int, int]]":
         from ._errors import InvalidArgument
 
         raise InvalidArgument(f"power_of_two({low}, {high}): powers of two are wanted, the smaller one first")
-    buckets = [(0, low + 1)]
+    buckets = [(1, low + 1)]
     while low < high:
         buckets.append((low + 1, 2 * low + 1))
         low *= 2

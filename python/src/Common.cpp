@@ -1,12 +1,48 @@
 //===- Common.cpp - errors ------------------------------------------------===//
 #include "Common.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdarg>
+#include <thread>
 
 using namespace rlxpy;
 
 unsigned rlxpy::generation = 0;
-bool rlxpy::Callback::ending = false;
+size_t Unlocked::inside = 0;
+std::atomic<size_t> Callback::calls = 0;
+std::atomic<bool> Callback::ending = false;
+static std::thread::id endingThread;
+
+Unlocked::Unlocked() {
+  if (Callback::ending && std::this_thread::get_id() != endingThread) {
+    PyEval_SaveThread();
+    for (;;)
+      pause();
+  }
+  ++inside;
+  state = PyEval_SaveThread();
+}
+
+void rlxpy::end() noexcept {
+  using Clock = std::chrono::steady_clock;
+  auto until = Clock::now() + std::chrono::seconds(10);
+  auto letOthersGoOn = [&] {
+    if (Clock::now() > until)
+      return false;
+    PyThreadState *state = PyEval_SaveThread();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    PyEval_RestoreThread(state);
+    return true;
+  };
+  while (Unlocked::inside > 0 && letOthersGoOn()) {
+  }
+  endingThread = std::this_thread::get_id();
+  Callback::ending = true;
+  while (Callback::calls > 0 && letOthersGoOn()) {
+  }
+}
 
 PyObject *rlxpy::exceptionOf(rlx_code code) noexcept {
   static PyObject *byCode = nullptr; // a dict, for as long as Python is there

@@ -12,7 +12,9 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,6 +42,24 @@ inline void check(rlx_status *status) {
 /// Exceptions and other things of the Python part, imported once. What it returns is borrowed.
 PyObject *exceptionOf(rlx_code code) noexcept;
 
+/// Without the GIL, for as long as this lives. Python takes threads away that ask for the GIL when it has ended, in the
+/// middle of C++; therefore it is not left to end before those that were here have it back (end()), and who comes later
+/// stops here.
+class Unlocked {
+public:
+  Unlocked();
+  Unlocked(const Unlocked &) = delete;
+  ~Unlocked() {
+    PyEval_RestoreThread(state);
+    --inside;
+  }
+
+private:
+  friend void end() noexcept;
+  static size_t inside; ///< under the GIL
+  PyThreadState *state;
+};
+
 /// A handle of the C API, that is destroyed with the object that holds it: without the GIL, since that may wait for
 /// threads that want to call back. In a forked child it is left alone, since there it would wait forever.
 template <typename T, void (*Destroy)(T **)> class Handle {
@@ -54,7 +74,7 @@ public:
   void reset() {
     T *old = std::exchange(handle, nullptr);
     if (old && !forked()) {
-      nb::gil_scoped_release unlocked;
+      Unlocked unlocked;
       Destroy(&old);
     }
   }
@@ -68,40 +88,49 @@ private:
 class Callback {
 public:
   explicit Callback(nb::object function) : function(std::move(function)) {}
-  /// Calls it with what `arguments` makes; it holds the GIL when called. What the function raises is printed as
-  /// Python prints it where nobody can catch it. Does nothing once forget() was called or Python is ending.
-  template <typename Arguments> void call(Arguments arguments) noexcept {
-    if (ending || !Py_IsInitialized())
-      return;
-    PyGILState_STATE state = PyGILState_Ensure();
-    if (function.is_valid()) {
-      nb::object held = function;
-      PyObject *result = nullptr;
-      if (PyObject *argument = arguments()) {
-        result = PyObject_CallOneArg(held.ptr(), argument);
-        Py_DECREF(argument);
+  /// Calls it with what `arguments` makes, which holds the GIL when called. What the function raises is printed as
+  /// Python prints it where nobody can catch it. Does nothing once forget() was called or Python is ending. `then` is
+  /// called after it, with the GIL.
+  template <typename Arguments, typename Then> void call(Arguments arguments, Then then) noexcept {
+    ++calls;
+    if (!ending) {
+      PyGILState_STATE state = PyGILState_Ensure();
+      if (nb::object held = function; held.is_valid()) {
+        PyObject *argument = arguments();
+        PyObject *result = argument ? PyObject_CallOneArg(held.ptr(), argument) : nullptr;
+        Py_XDECREF(argument);
+        if (!result)
+          PyErr_WriteUnraisable(held.ptr());
+        Py_XDECREF(result);
       }
-      if (!result)
-        PyErr_WriteUnraisable(held.ptr());
-      Py_XDECREF(result);
+      then();
+      PyGILState_Release(state);
     }
-    PyGILState_Release(state);
+    --calls;
   }
   /// With the GIL held.
   void forget() { function.reset(); }
-
-  /// Set when Python ends, after which none is called.
-  static bool ending;
+  /// For Python's collector of cycles.
+  PyObject *peek() const { return function.ptr(); }
 
 private:
+  friend void end() noexcept;
+  friend class Unlocked;
+  static std::atomic<size_t> calls;
+  static std::atomic<bool> ending;
   nb::object function;
 };
+
+/// Waits, some seconds at most, until no thread is in the runtime or in a callback; from then on there are no
+/// callbacks. To be called when executables are closed and Python is about to end.
+void end() noexcept;
 
 /// What the runtime calls as long as it likes must stay: a few words of it are never freed.
 struct LogSink {
   Callback callback;
   static void line(void *user, const char *text) noexcept {
-    static_cast<LogSink *>(user)->callback.call([=] { return PyUnicode_DecodeUTF8(text, strlen(text), "replace"); });
+    static_cast<LogSink *>(user)->callback.call(
+        [=] { return PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"); }, [] {});
   }
 };
 

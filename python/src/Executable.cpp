@@ -73,15 +73,10 @@ Sizes rlxpy::sizesOf(nb::dict binding) {
 // Preparation
 //===----------------------------------------------------------------------===//
 
-/// Shared by the Python object and the runtime's calls; both under the GIL. Deleted when neither needs it: the runtime
-/// makes its last call when all are done, and none once wait() has ended.
+/// Where the runtime calls. It makes its last call when all are done, and none once wait() has ended: where neither was
+/// seen, it stays.
 struct Preparation::Sink {
   Callback callback;
-  bool held = true, calls = true;
-  static void drop(Sink *sink) {
-    if (!sink->held && !sink->calls)
-      delete sink;
-  }
 };
 
 Preparation::Preparation(nb::object progress) {
@@ -91,24 +86,22 @@ Preparation::Preparation(nb::object progress) {
 
 Preparation::~Preparation() {
   handle.reset();
-  if (sink) {
-    sink->held = false;
-    Sink::drop(sink);
-  }
+  // (The last call may still be on its way out of the sink: the few words are left.)
+  if (sink && ended)
+    delete sink;
 }
 
 void Preparation::called(void *user, rlx_progress progress) noexcept {
   auto *sink = static_cast<Sink *>(user);
-  sink->callback.call([=] {
-    return Py_BuildValue("(nnn)", static_cast<Py_ssize_t>(progress.done), static_cast<Py_ssize_t>(progress.failed),
-                         static_cast<Py_ssize_t>(progress.total));
-  });
-  if (progress.done < progress.total || Callback::ending || !Py_IsInitialized())
-    return;
-  PyGILState_STATE state = PyGILState_Ensure();
-  sink->calls = false;
-  Sink::drop(sink);
-  PyGILState_Release(state);
+  sink->callback.call(
+      [=] {
+        return Py_BuildValue("(nnn)", static_cast<Py_ssize_t>(progress.done), static_cast<Py_ssize_t>(progress.failed),
+                             static_cast<Py_ssize_t>(progress.total));
+      },
+      [=] {
+        if (progress.done == progress.total)
+          sink->callback.forget();
+      });
 }
 
 nb::tuple Preparation::progress() const {
@@ -122,6 +115,7 @@ void Preparation::cancel() { check(rlx_preparation_cancel(handle.get())); }
 void Preparation::close() {
   if (handle.get() && !handle.forked())
     cancel();
+  handle.reset();
 }
 
 void Preparation::wait(std::optional<double> seconds) {
@@ -133,12 +127,14 @@ void Preparation::wait(std::optional<double> seconds) {
     auto nanoseconds = std::max<int64_t>(1, static_cast<int64_t>(now * 1e9));
     rlx_status *status;
     {
-      nb::gil_scoped_release unlocked;
+      Unlocked unlocked;
       status = rlx_preparation_wait(handle.get(), nanoseconds);
     }
     if (rlx_status_code(status) != RLX_NOT_READY) {
-      if (sink)
-        sink->calls = false;
+      if (sink) {
+        ended = true;
+        sink->callback.forget();
+      }
       check(status);
       return;
     }
@@ -200,7 +196,7 @@ Executable::Executable(Engine &engine, Model &model, nb::dict options)
   rlx_engine *of = engine.get();
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_executable_create(of, model.get(), &given, handle.put());
   }
   check(status);
@@ -296,7 +292,7 @@ void Executable::setParam(const std::string &name, nb::handle value) {
     enter();
     rlx_status *status;
     {
-      nb::gil_scoped_release unlocked;
+      Unlocked unlocked;
       status = rlx_executable_set_param(executable, port.text, view.dtype, view.data, view.bytes);
     }
     leave();
@@ -311,7 +307,7 @@ void Executable::finalizeParams() const {
   enter();
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_executable_finalize_params(executable);
   }
   leave();
@@ -334,7 +330,7 @@ void Executable::prepare(nb::dict binding) {
   enter();
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_executable_prepare(executable, &of, 1);
   }
   leave();
@@ -355,14 +351,14 @@ void Executable::prepareInBackground(nb::list bindings, Preparation &preparation
   rlx_status *status;
   enter();
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_executable_prepare_in_background(executable, all.data(), all.size(),
                                                   preparation.sink ? Preparation::called : nullptr, preparation.sink,
                                                   preparation.handle.put());
   }
   leave();
-  if ((status || all.empty()) && preparation.sink)
-    preparation.sink->calls = false;
+  if (status)
+    preparation.ended = true;
   check(status);
 }
 

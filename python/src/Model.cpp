@@ -34,6 +34,24 @@ std::vector<const rlx_tensor_info *> getAll(const rlx_model *model, size_t count
   return result;
 }
 
+/// A log function may hold on to its engine: Python's collector must see that it is held here.
+int traverseEngine(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (nb::inst_ready(self))
+    Py_VISIT(nb::inst_ptr<Engine>(self)->logFunction());
+  return 0;
+}
+
+int clearEngine(PyObject *self) {
+  if (nb::inst_ready(self))
+    nb::inst_ptr<Engine>(self)->close();
+  return 0;
+}
+
+PyType_Slot engineSlots[] = {{Py_tp_traverse, reinterpret_cast<void *>(traverseEngine)},
+                             {Py_tp_clear, reinterpret_cast<void *>(clearEngine)},
+                             {0, nullptr}};
+
 /// A value of the dict, or what it is without one.
 template <typename T> T option(const nb::dict &options, const char *name, T otherwise) {
   nb::object value = options.get(name, nb::none());
@@ -64,7 +82,7 @@ Engine::Engine(nb::dict options) {
   }
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_engine_create(&given, handle.put());
   }
   if (status && log)
@@ -72,7 +90,9 @@ Engine::Engine(nb::dict options) {
   check(status);
 }
 
-Engine::~Engine() {
+Engine::~Engine() { close(); }
+
+void Engine::close() {
   handle.reset();
   if (log)
     log->callback.forget();
@@ -101,7 +121,7 @@ void Engine::trim() {
   rlx_engine *engine = get();
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_engine_trim(engine);
   }
   check(status);
@@ -115,7 +135,7 @@ Model::Model(Engine &engine, const std::string &path, std::optional<std::string>
   rlx_engine *of = engine.get();
   rlx_status *status;
   {
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     status = rlx_model_load(of, path.c_str(), &options, handle.put());
   }
   check(status);
@@ -168,7 +188,7 @@ nb::dict Model::info() const {
 }
 
 void rlxpy::defineModel(nb::module_ &module) {
-  nb::class_<Engine>(module, "Engine", nb::is_weak_referenceable())
+  nb::class_<Engine>(module, "Engine", nb::type_slots(engineSlots), nb::is_weak_referenceable())
       .def(nb::init<nb::dict>())
       .def("info", &Engine::info)
       .def("trim", &Engine::trim)

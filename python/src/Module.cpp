@@ -11,5 +11,5 @@ NB_MODULE(_rlx, module) {
   defineExecutable(module);
   module.def("version", rlx_version);
   module.def("forked", [] { ++generation; });
-  module.def("end_callbacks", [] { Callback::ending = true; });
+  module.def("end", [] { end(); });
 }

@@ -21,7 +21,9 @@ public:
   rlx_engine *get() const;
   nb::dict info() const;
   void trim();
-  void close() { handle.reset(); }
+  void close();
+  /// The log function, or null. Borrowed.
+  PyObject *logFunction() const { return log ? log->callback.peek() : nullptr; }
 
 private:
   Handle<rlx_engine, rlx_engine_destroy> handle;
@@ -50,7 +52,7 @@ public:
   void cancel();
   /// Until it is over; throws NotReady after so many seconds.
   void wait(std::optional<double> seconds);
-  /// Cancels, if there is something.
+  /// Cancels, if there is something, and lets go of it.
   void close();
 
   Handle<rlx_preparation, rlx_preparation_destroy> handle;
@@ -60,6 +62,7 @@ private:
   struct Sink;
   static void called(void *user, rlx_progress progress) noexcept;
   Sink *sink = nullptr;
+  bool ended = false; ///< no call can come any more
 };
 
 /// What a run needs to know besides arrays.

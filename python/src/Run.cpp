@@ -252,11 +252,13 @@ PyObject *compute(Executable &executable, const rlx_input *views, const std::vec
     return nullptr;
   Few<rlx_tensor *> tensors(asked.size());
   executable.enter();
-  PyThreadState *state = PyEval_SaveThread();
-  rlx_status *status = choice ? rlx_run_outputs(handle, views, executable.inputs.size(), asked.data(), tensors.data(),
-                                                asked.size(), options)
-                              : rlx_run(handle, views, executable.inputs.size(), tensors.data(), asked.size(), options);
-  PyEval_RestoreThread(state);
+  rlx_status *status;
+  {
+    Unlocked unlocked;
+    status = choice ? rlx_run_outputs(handle, views, executable.inputs.size(), asked.data(), tensors.data(),
+                                      asked.size(), options)
+                    : rlx_run(handle, views, executable.inputs.size(), tensors.data(), asked.size(), options);
+  }
   executable.leave();
   if (status) {
     setError(status);
@@ -425,10 +427,12 @@ PyObject *runInto(PyObject *self, PyObject *const *arguments, Py_ssize_t count, 
   if (!handle)
     return nullptr;
   executable.enter();
-  PyThreadState *state = PyEval_SaveThread();
-  rlx_status *status = rlx_run_into(handle, views.data(), executable.inputs.size(), outputViews.data(), outputCount,
-                                    keywords ? &choices.options : nullptr);
-  PyEval_RestoreThread(state);
+  rlx_status *status;
+  {
+    Unlocked unlocked;
+    status = rlx_run_into(handle, views.data(), executable.inputs.size(), outputViews.data(), outputCount,
+                          keywords ? &choices.options : nullptr);
+  }
   executable.leave();
   if (status) {
     setError(status);
@@ -452,10 +456,12 @@ PyObject *callBound(PyObject *self, PyObject *arguments, PyObject *keywords) noe
     return nullptr;
   bound.running = true;
   bound.executable->enter();
-  PyThreadState *state = PyEval_SaveThread();
-  rlx_status *status = rlx_run_into(handle, bound.inputs.data(), bound.inputs.size(), bound.outputs.data(),
-                                    bound.outputs.size(), &bound.choices.options);
-  PyEval_RestoreThread(state);
+  rlx_status *status;
+  {
+    Unlocked unlocked;
+    status = rlx_run_into(handle, bound.inputs.data(), bound.inputs.size(), bound.outputs.data(), bound.outputs.size(),
+                          &bound.choices.options);
+  }
   bound.executable->leave();
   bound.running = false;
   if (status) {
