@@ -129,6 +129,7 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
   if (residual)
     operand(rows, row.N, 1);
   operand(c, row.N, 1);
+  integers.insert(integers.end(), {4 << 20, 512 << 10}); // blocks of rows
   pointers.push_back(scratch.data());
 
   size_t copy = 0;

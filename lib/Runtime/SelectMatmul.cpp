@@ -1,5 +1,6 @@
 //===- SelectMatmul.cpp - matrix products ---------------------------------===//
 #include "CheckedMath.h"
+#include "CpuCaches.h"
 #include "Select.h"
 
 #include <algorithm>
@@ -141,6 +142,9 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
     (i < step.inputs.size() ? spec.inputs : spec.outputs).push_back(accessSpecOf(nest.operands[i], column));
     appendOperand(nest.operands[i], call);
   }
+  RowBlocks blocks = rowBlocks(cpuCaches());
+  call.integers.push_back(blocks.large);
+  call.integers.push_back(blocks.block);
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
   if (!checkedMul(k, kMatmulScratchPerK * accumulatorBytes, scratch))

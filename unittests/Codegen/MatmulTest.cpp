@@ -23,6 +23,7 @@ struct Problem {
   uint16_t result = 0;
   std::optional<ElementType> bias = {}, residual = {};
   bool biasScalar = false;
+  int64_t large = 4 << 20, block = 512 << 10; ///< bytes of a
   uint32_t seed = 1;
 };
 
@@ -153,6 +154,7 @@ Prepared prepare(const Problem &p) {
   }
   auto out = std::make_unique<Buffer>(p.out, strideOut(p, p.M, p.N, p.outTransposed, {}, outStrides));
   r.integers.insert(r.integers.end(), outStrides.begin(), outStrides.end());
+  r.integers.insert(r.integers.end(), {p.large, p.block});
   spec.outputs.push_back(accessSpec(p.out, p.outTransposed ? InnerMode::Strided : InnerMode::Contiguous));
   r.out = out.get();
   r.buffers.push_back(std::move(out));
@@ -284,6 +286,38 @@ TEST(Matmul, manyRowsOfLongSums) {
       for (int64_t n = 0; n < 5; ++n)
         ASSERT_EQ(all.out->get(all.outAt(0, m, n)), whole[static_cast<size_t>((first + m) * 5 + n)]);
   }
+}
+
+/// Blocks of any size give the same bits, also where the last ones are shorter.
+TEST(Matmul, blocksOfRows) {
+  for (ElementType b : {ElementType::F32, ElementType::I8}) {
+    std::vector<double> whole;
+    for (auto [large, block] :
+         {std::pair<int64_t, int64_t>(INT64_MAX, 1), {1, INT64_MAX}, {1, 1}, {1, 7000}, {0, 20000}}) {
+      Problem p{.M = 333, .N = 40, .K = 19, .b = b, .packed = true, .large = large, .block = block};
+      check(p, kF32);
+      Prepared r = prepare(p);
+      kernelFor(r.spec)(r.pointers.data(), r.integers.data(), 0, r.tiles, nullptr);
+      std::vector<double> got;
+      for (int64_t m = 0; m < p.M; ++m)
+        for (int64_t n = 0; n < p.N; ++n)
+          got.push_back(r.out->get(r.outAt(0, m, n)));
+      if (whole.empty())
+        whole = got;
+      ASSERT_EQ(got, whole) << "large " << large << " block " << block;
+    }
+  }
+}
+
+/// Few rows take four panels of bytes at once, or eight: any number of panels is left over.
+TEST(Matmul, fewRowsOfEveryPanelCount) {
+  for (ElementType b : {ElementType::I8, ElementType::U8, ElementType::F16, ElementType::F32})
+    for (int64_t M : {1, 2, 3, 4, 5})
+      for (int64_t panels = 1; panels <= 17; panels += panels < 9 ? 1 : 4)
+        check({.M = M, .N = panels * 16 - 3, .K = 37, .b = b, .packed = true}, kF32);
+  check({.M = 1, .N = 130, .K = 20, .b = ElementType::I8, .packed = true, .aTransposed = true}, kF32);
+  check({.M = 2, .N = 130, .K = 20, .b = ElementType::I8, .packed = true, .aTransposed = true}, kF32);
+  check({.M = 5, .N = 130, .K = 20, .a = ElementType::F16, .b = ElementType::I8, .packed = true}, kF32);
 }
 
 /// Rows of 16 bits are widened a tile at a time, whole vectors and what is left.

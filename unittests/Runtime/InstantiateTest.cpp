@@ -1,4 +1,5 @@
 //===- InstantiateTest.cpp ------------------------------------------------===//
+#include "CpuCaches.h"
 #include "Fakes.h"
 
 #include "rlx/Data/KernelABI.h"
@@ -422,7 +423,9 @@ TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
   ASSERT_OK(made);
   const StepInstance &call = (*made)->steps[0];
   // The batch becomes rows: M = 6, many rows, no batch loop.
-  EXPECT_EQ(call.integers, (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1}));
+  RowBlocks blocks = rowBlocks(cpuCaches());
+  EXPECT_EQ(call.integers,
+            (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1, blocks.large, blocks.block}));
   EXPECT_EQ(call.tiles, 2);
   EXPECT_EQ((*made)->kernels[0].row_class, kMatmulManyRows);
   EXPECT_EQ((*made)->kernels[0].batch_rank, 0);
@@ -432,13 +435,14 @@ TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
 
 TEST(Instantiate, MatmulRowClasses) {
   Product product(false);
+  RowBlocks blocks = rowBlocks(cpuCaches());
   for (int64_t m = 1; m != 9; ++m) {
     auto made = product.at(2, m, 4, 5);
     ASSERT_OK(made);
     EXPECT_EQ((*made)->kernels[0].row_class, m <= kMatmulFewRows ? kMatmulFewRows : kMatmulManyRows);
     EXPECT_EQ((*made)->kernels[0].batch_rank, 1);
-    EXPECT_EQ((*made)->steps[0].integers,
-              (std::vector<int64_t>{2, m, 5, 4, /*a*/ m * 4, 4, 1, /*b*/ 20, 5, 1, /*y*/ m * 5, 5, 1}));
+    EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, m, 5, 4, /*a*/ m * 4, 4, 1, /*b*/ 20, 5, 1,
+                                                                /*y*/ m * 5, 5, 1, blocks.large, blocks.block}));
     EXPECT_EQ((*made)->steps[0].tiles, 2);
   }
 }
@@ -640,7 +644,8 @@ TEST(Instantiate, PackedWeight) {
   auto run = [&] { return instantiate(std::make_shared<data::PlanTemplateT>(*p.plan), *model, {{"M", 2}}, "fake"); };
   auto made = run();
   ASSERT_OK(made);
-  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 4, 4, 1, 0, 0, 3, 1}));
+  EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 4, 4, 1, 0, 0, 3, 1, rowBlocks(cpuCaches()).large,
+                                                              rowBlocks(cpuCaches()).block}));
   EXPECT_EQ((*made)->kernels[0].b_layout, data::PackedLayout::Panels16);
   // The kernel would read panels of other extents than are there.
   packed.n = 2;

@@ -74,6 +74,7 @@ private:
 
   Value *columnMask(Value *count, unsigned lanes);
   void freeVectorRegisters();
+  Value *unknownPointer(Value *pointer);
 
   /// `lanes` elements of `type` as sums are made of.
   Value *widen(Value *value, ElementType type, unsigned lanes) { return emitConvert(e, {value, type}, sumType, lanes); }
@@ -83,6 +84,12 @@ private:
     return b.CreateAdd(b.CreateMul(x, y), sum);
   }
   unsigned parts() const { return kColumns / V; }
+  /// Few rows and a panel of bytes: the ports that widening takes decide, and a row that is loaded on its own
+  /// takes a place beside it, while one that is the operand of a multiply-add does not.
+  bool rowsApart() const {
+    return e.hasAVX512 && packed && spec.row_class == kMatmulFewRows && sumType == ElementType::F32 &&
+           elementBytes(panelType) == 1 && tileA.type == ElementType::F32;
+  }
   bool widensRows() const { return sumType == ElementType::F32 && elementBytes(spec.a_type) == 2; }
 
   Emitter &e;
@@ -110,6 +117,7 @@ private:
     ElementType type = ElementType::F32;
   } tileA;
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
+  Value *largeBytes = nullptr, *blockBytes = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
   unsigned aBatchStrides = 0, bBatchStrides = 0;
@@ -149,6 +157,8 @@ void MatmulBuilder::arguments() {
   for (const auto &access : spec.outputs)
     outputs.push_back(operand(access));
   scratch = e.pointer(pointer);
+  largeBytes = e.integer(next);
+  blockBytes = e.integer(next + 1);
   panelsPerBatch = b.CreateSDiv(b.CreateAdd(N, e.i64(kColumns - 1)), e.i64(kColumns));
 }
 
@@ -237,6 +247,9 @@ void MatmulBuilder::chooseTiles() {
     mostRows = kMatmulFewRows;
     for (unsigned rows = 1; rows <= mostRows; ++rows)
       panelsOfRows.push_back(!packed ? 1 : e.hasAVX512 ? 4 : std::max(5u - rows, 1u));
+    // More sums for what waits for the widening of bytes.
+    if (packed && e.hasAVX512 && elementBytes(panelType) == 1)
+      panelsOfRows[0] = panelsOfRows[1] = 8;
   }
   panelsAtOnce = e.i64(panelsOfRows.front());
   for (auto [i, panels] : enumerate(panelsOfRows))
@@ -262,11 +275,11 @@ void MatmulBuilder::rowBlocks() {
     splitRows(e.i64(0), M);
     return tiles();
   }
-  constexpr int64_t kBlockBytes = 1 << 19, kLargeBytes = 1 << 22, kLeastRows = 64;
+  constexpr int64_t kLeastRows = 64;
   Value *bytes = b.CreateMul(b.CreateMul(M, K), e.i64(elementBytes(spec.a_type)));
   Value *most = b.CreateUDiv(M, e.i64(kLeastRows));
-  Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateUDiv(bytes, e.i64(kBlockBytes)), most);
-  count = b.CreateSelect(b.CreateICmpSGE(bytes, e.i64(kLargeBytes)), count, e.i64(1));
+  Value *count = b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateUDiv(bytes, blockBytes), most);
+  count = b.CreateSelect(b.CreateICmpSGE(bytes, largeBytes), count, e.i64(1));
   count = b.CreateBinaryIntrinsic(Intrinsic::smax, count, e.i64(1));
   Value *rows = b.CreateUDiv(M, count), *longer = b.CreateSub(M, b.CreateMul(rows, count));
   e.forLoop(e.i64(0), count, e.i64(1), {e.i64(0)}, [&](Value *block, ArrayRef<Value *> first) {
@@ -351,16 +364,23 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   // the two after it are one and two strides on: a pointer for each would not fit into the registers.
   Values carried(rows * panels.size() * count, Constant::getNullValue(e.lanes(sumType, V)));
   size_t sums = carried.size();
-  for (unsigned r = 0; r < rows; r += 3)
+  bool apart = rowsApart();
+  for (unsigned r = 0; r < (apart ? 1 : rows); r += 3)
     carried.push_back(e.elementPointer(tileA.base, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r))));
-  // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help.
+  // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help, but where four
+  // rows and more leave little time and a nearer cache than memory holds the weight: then streams end too soon.
   int64_t panelStep = kColumns * elementBytes(panelType);
   int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
+  constexpr int64_t kNearBytes = 1 << 22;
   Value *askStep = nullptr;
   if (ahead && bytes <= 128) {
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
-    carried.push_back(b.CreateGEP(b.getInt8Ty(), ahead, b.CreateMul(b.CreateMul(tile, K), askStep)));
+  } else if (ahead && e.hasAVX512 && rows > 3) {
+    Value *weight = b.CreateMul(b.CreateMul(panelsPerBatch, K), e.i64(panelStep));
+    askStep = b.CreateSelect(b.CreateICmpSLT(weight, e.i64(kNearBytes)), e.i64(bytes), e.i64(0));
   }
+  if (askStep)
+    carried.push_back(b.CreateGEP(b.getInt8Ty(), ahead, b.CreateMul(b.CreateMul(tile, K), askStep)));
   // An unpacked panel has a pointer of its own, because the step from k to k is a number.
   Value *panelBytes = b.CreateMul(K, e.i64(panelStep)), *step = e.i64(panelStep);
   Values panelEnds;
@@ -395,21 +415,37 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
         row = e.elementPointer(row, tileA.type, b.CreateMul(tileA.rowStride, e.i64(static_cast<int64_t>(r % 3))));
       return e.splat(widen(e.load(row, tileA.type, 1), tileA.type, 1), V);
     };
-    // Where registers are few, the fewer of the two stay in them while the others pass.
+    next.resize(sums);
     size_t width = starts.size() * count;
+    if (apart) {
+      // One row: the bytes of all panels are read before any is converted, or the ports are shared badly.
+      bool early = rows == 1 && (panelType == ElementType::I8 || panelType == ElementType::U8);
+      Values read;
+      for (size_t i = 0; early && i < width; ++i)
+        read.push_back(emitConvert(e, {e.load(starts[i], panelType, V), panelType}, ElementType::I32, V));
+      for (size_t i = 0; i < width; ++i) {
+        Value *column = early ? emitConvert(e, {read[i], ElementType::I32}, sumType, V) : loadColumns(i);
+        Value *first = unknownPointer(now[sums]);
+        for (size_t r = 0; r < rows; ++r) {
+          Value *row =
+              e.elementPointer(first, tileA.type, b.CreateMul(tileA.rowStride, e.i64(static_cast<int64_t>(r))));
+          next[r * width + i] = multiplyAdd(column, e.splat(e.load(row, tileA.type, 1), V), now[r * width + i]);
+        }
+      }
+    }
+    // Where registers are few, the fewer of the two stay in them while the others pass.
     bool rowsStay = !e.hasAVX512 && rows < width;
     Values staying;
-    for (size_t i = 0; i < (rowsStay ? rows : width); ++i)
+    for (size_t i = 0; !apart && i < (rowsStay ? rows : width); ++i)
       staying.push_back(rowsStay ? loadRow(i) : loadColumns(i));
-    next.resize(sums);
-    for (size_t i = 0; i < (rowsStay ? width : rows); ++i) {
+    for (size_t i = 0; !apart && i < (rowsStay ? width : rows); ++i) {
       Value *passing = rowsStay ? loadColumns(i) : loadRow(i);
       for (auto [j, stays] : enumerate(staying)) {
         size_t at = rowsStay ? j * width + i : i * width + j;
         next[at] = multiplyAdd(rowsStay ? stays : passing, rowsStay ? passing : stays, now[at]);
       }
     }
-    for (unsigned r = 0; r < rows; r += 3)
+    for (unsigned r = 0; r < (apart ? 1 : rows); r += 3)
       next.push_back(e.elementPointer(now[sums + r / 3], tileA.type, tileA.kStride));
     if (askStep)
       next.push_back(b.CreateGEP(b.getInt8Ty(), now.back(), askStep));
@@ -508,6 +544,12 @@ void MatmulBuilder::freeVectorRegisters() {
   for (unsigned i = 0; i < (e.hasAVX512 ? 32 : 16); ++i)
     clobbers += (i ? ",~{xmm" : "~{xmm") + std::to_string(i) + "}";
   b.CreateCall(InlineAsm::get(FunctionType::get(b.getVoidTy(), false), "", clobbers, /*hasSideEffects=*/true));
+}
+
+/// `pointer`, but the code generator does not know: what is loaded through two of them is loaded twice.
+Value *MatmulBuilder::unknownPointer(Value *pointer) {
+  auto *type = FunctionType::get(b.getPtrTy(), {b.getPtrTy()}, false);
+  return b.CreateCall(InlineAsm::get(type, "", "=r,0", /*hasSideEffects=*/false), {pointer});
 }
 
 /// Takes the stack tile through the epilogue to the outputs.
