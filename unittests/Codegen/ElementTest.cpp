@@ -4,6 +4,7 @@
 // that matter (zeros, ones, extremes, subnormals, infinities, NaN).
 //
 //===----------------------------------------------------------------------===//
+#include "ExactMath.h"
 #include "KernelRunner.h"
 
 #include <array>
@@ -255,42 +256,18 @@ double floatReference(Opcode op, double x, double y) {
     return std::abs(x);
   case Opcode::Sign:
     return std::isnan(x) ? x : (x > 0) - (x < 0);
-  case Opcode::Exp:
-    return std::exp(x);
-  case Opcode::Log:
-    return std::log(x);
   case Opcode::Sqrt:
     return std::sqrt(x);
-  case Opcode::Rsqrt:
-    return 1 / std::sqrt(x);
   case Opcode::Reciprocal:
     return 1 / x;
-  case Opcode::Tanh:
-    return std::tanh(x);
-  case Opcode::Erf:
-    return std::erf(x);
-  case Opcode::Sigmoid:
-    return 1 / (1 + std::exp(-x));
-  case Opcode::Sin:
-    return std::sin(x);
-  case Opcode::Cos:
-    return std::cos(x);
   case Opcode::Floor:
     return std::floor(x);
   case Opcode::Ceil:
     return std::ceil(x);
   case Opcode::Round:
     return std::nearbyint(x);
-  case Opcode::Gelu: {
-    long double wide = x;
-    return std::isinf(x) ? (x < 0 ? -0.0 : x) : static_cast<double>(wide * (std::erfc(-wide / std::sqrt(2.0L)) / 2));
-  }
-  case Opcode::GeluTanh: {
-    long double wide = x, y = std::sqrt(8 / std::acos(-1.0L)) * (wide + 0.044715L * wide * wide * wide);
-    return std::isinf(x) ? (x < 0 ? -0.0 : x) : static_cast<double>(wide / (1 + std::exp(-y)));
-  }
   default:
-    return 0;
+    return exactMath<double>(op, x);
   }
 }
 

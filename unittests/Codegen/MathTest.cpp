@@ -5,6 +5,7 @@
 // them; random doubles of every exponent for f64.
 //
 //===----------------------------------------------------------------------===//
+#include "ExactMath.h"
 #include "KernelRunner.h"
 
 #include <cmath>
@@ -38,40 +39,6 @@ template <typename T, typename Wide> double ulps(T got, Wide want) {
   return static_cast<double>(std::abs(static_cast<Wide>(got) - want) / unit);
 }
 
-long double phi(long double x) { return std::erfc(-x / std::sqrt(2.0L)) / 2; }
-
-template <typename Wide> Wide reference(Opcode op, Wide x) {
-  switch (op) {
-  case Opcode::Exp:
-    return std::exp(x);
-  case Opcode::Log:
-    return std::log(x);
-  case Opcode::Tanh:
-    return std::tanh(x);
-  case Opcode::Erf:
-    return std::erf(x);
-  case Opcode::Sin:
-    return std::sin(x);
-  case Opcode::Cos:
-    return std::cos(x);
-  case Opcode::Sigmoid:
-    return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
-  case Opcode::Rsqrt:
-    return 1 / std::sqrt(x);
-  case Opcode::Gelu:
-    return std::isinf(x) ? (x < 0 ? Wide(-0.0) : x) : static_cast<Wide>(x * phi(x));
-  case Opcode::GeluTanh: {
-    if (std::isinf(x))
-      return x < 0 ? Wide(-0.0) : x;
-    long double wide = x,
-                y = 2 * std::sqrt(2 / 3.14159265358979323846264338327950288L) * (wide + 0.044715L * wide * wide * wide);
-    return static_cast<Wide>(y < 0 ? wide * std::exp(y) / (1 + std::exp(y)) : wide / (1 + std::exp(-y)));
-  }
-  default:
-    return 0;
-  }
-}
-
 struct Case {
   Opcode op;
   double f32, f64;          ///< largest errors in ulp, as docs/NumericContract.md has them
@@ -99,7 +66,7 @@ TEST_P(MathTest, Float) {
     auto flush = [&] {
       std::vector<float> ys = apply<float>(kernel, {xs.data()}, xs.size());
       for (size_t i = 0; i < xs.size(); ++i) {
-        double error = ulps<float, double>(ys[i], reference<double>(op, xs[i]));
+        double error = ulps<float, double>(ys[i], exactMath<double>(op, xs[i]));
         if (!(error <= worst)) {
           worst = error;
           at = xs[i];
@@ -119,7 +86,7 @@ TEST_P(MathTest, Float) {
     xs.insert(xs.end(), GetParam().worst.begin(), GetParam().worst.end());
     flush();
     printf("%-9s f32 %-18.18s %.3f ulp at %a (%a)\n", data::EnumNameOpcode(op), target.c_str(), worst, at, gave);
-    EXPECT_LE(worst, GetParam().f32) << "at " << at << " gave " << gave << " for " << reference<double>(op, at);
+    EXPECT_LE(worst, GetParam().f32) << "at " << at << " gave " << gave << " for " << exactMath<double>(op, at);
   }
 }
 
@@ -157,7 +124,7 @@ TEST_P(MathTest, Double) {
     std::vector<double> ys = apply<double>(kernel, {xs.data()}, xs.size());
     double worst = 0, at = 0, gave = 0;
     for (size_t i = 0; i < xs.size(); ++i) {
-      double error = ulps<double, long double>(ys[i], reference<long double>(op, xs[i]));
+      double error = ulps<double, long double>(ys[i], exactMath<long double>(op, xs[i]));
       if (!(error <= worst)) {
         worst = error;
         at = xs[i];
