@@ -5,6 +5,9 @@
 #include <bit>
 #include <chrono>
 #include <pthread.h>
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -13,9 +16,32 @@ using namespace rlx;
 
 uint64_t rlx::hashSizes(std::span<const int64_t> sizes) { return XXH3_64bits(sizes.data(), sizes.size_bytes()); }
 
-int64_t rlx::useStamp() {
+namespace {
+int64_t steadyNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+} // namespace
+
+int64_t rlx::useStamp() {
+#if defined(__x86_64__)
+  return static_cast<int64_t>(__rdtsc());
+#elif defined(__aarch64__)
+  int64_t ticks;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+  return ticks;
+#else
+  return steadyNs();
+#endif
+}
+
+UseClock::UseClock() : startStamp(useStamp()), startNs(steadyNs()) {}
+
+double UseClock::msSince(int64_t stamp) const {
+  int64_t now = useStamp();
+  auto ticks = static_cast<double>(std::max<int64_t>(now - startStamp, 1));
+  double msPerTick = static_cast<double>(steadyNs() - startNs) * 1e-6 / ticks;
+  return static_cast<double>(std::max<int64_t>(now - stamp, 0)) * msPerTick;
 }
 
 /// A power of two of them, at least half empty, so that a search ends.

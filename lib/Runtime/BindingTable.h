@@ -19,8 +19,20 @@ using Sizes = std::vector<int64_t>;
 /// Hash of the sizes of a binding.
 uint64_t hashSizes(std::span<const int64_t> sizes);
 
-/// Nanoseconds of the steady clock: what uses are stamped with.
+/// What uses are stamped with: ticks of a clock that all cores share and that costs
+/// next to nothing to read.
 int64_t useStamp();
+
+/// How long ago stamps were, by the ticks and the time since it was made.
+class UseClock {
+public:
+  UseClock();
+  double msSince(int64_t stamp) const;
+
+private:
+  const int64_t startStamp;
+  const int64_t startNs;
+};
 
 /// What a cache knows of a template it holds.
 struct HeldTemplate;

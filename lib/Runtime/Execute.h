@@ -81,7 +81,7 @@ struct RunLayout {
 /// that a hit writes to one line of memory.
 struct ReadySpecialization {
   mutable std::atomic<uint64_t> hits{0};
-  mutable std::atomic<int64_t> used{0}; ///< when it was found last, or made: nanoseconds of the steady clock
+  mutable std::atomic<int64_t> used{0}; ///< when it was found last, or made, as useStamp() counts
   std::shared_ptr<const Specialization> plan;
   std::vector<LoadedKernel> kernels;  ///< one per plan->kernels
   std::vector<const void *> fixed;    ///< one per buffer: weights and constants

@@ -52,8 +52,13 @@ size_t owned(const Specialization &made) {
   return ownedAll(made.buffers, made.steps, made.kernels, made.keys, made.outputs);
 }
 size_t owned(const BindingInfo &info) { return ownedAll(info.binding, info.guardsFailed, info.times); }
+size_t owned(const RunLayout::Written &written) { return owned(written.touchedBy); }
+size_t owned(const RunLayout &layout) {
+  return ownedAll(layout.calls, layout.pointers, layout.slots, layout.inputs, layout.params, layout.arena,
+                  layout.written, layout.copied, layout.randomState, layout.outputElements);
+}
 size_t owned(const ReadySpecialization &ready) {
-  size_t bytes = sizeof(Specialization) + owned(*ready.plan) + owned(ready.info);
+  size_t bytes = sizeof(Specialization) + owned(*ready.plan) + owned(ready.info) + owned(ready.layout);
   return bytes + ready.kernels.capacity() * sizeof(LoadedKernel) + ownedAll(ready.fixed, ready.inputElements);
 }
 

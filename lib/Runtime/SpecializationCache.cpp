@@ -638,9 +638,9 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.times = making.times;
   info.steps = ready->plan->steps.size();
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
-  info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
   if (Status status = layOut(*ready, engine->pool()); !status)
     return status.takeError();
+  info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
   return Ready(std::move(ready));
 }
 
@@ -686,8 +686,7 @@ std::vector<BindingInfo> SpecializationCache::bindings() const {
   for (const Ready &ready : held()) {
     result.push_back(ready->info);
     result.back().hits = ready->hits.load(std::memory_order_relaxed);
-    int64_t used = ready->used.load(std::memory_order_relaxed);
-    result.back().idleMs = static_cast<double>(std::max<int64_t>(useStamp() - used, 0)) * 1e-6;
+    result.back().idleMs = useClock.msSince(ready->used.load(std::memory_order_relaxed));
   }
   std::lock_guard lock(mutex);
   for (bool queued : {false, true})

@@ -145,6 +145,7 @@ private:
   size_t bytesHeld() const;
 
   const size_t entriesLimit, bytesLimit;
+  const UseClock useClock;
   mutable BindingTable table; // found without the lock, changed with it
 
   mutable std::mutex mutex; // guards the members below

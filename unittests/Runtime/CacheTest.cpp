@@ -1,14 +1,13 @@
 //===- CacheTest.cpp - bounds, flights, the background --------------------===//
+#include "Allocations.h"
 #include "BindingTable.h"
 #include "Fakes.h"
 #include "SpecializationCache.h"
 #include "rlx/Runtime/CodeMemory.h"
 
 #include <condition_variable>
-#include <cstdlib>
 #include <fstream>
 #include <future>
-#include <new>
 #include <random>
 #include <set>
 #include <sys/mman.h>
@@ -27,21 +26,6 @@ using namespace std::chrono_literals;
 #define RLX_SANITIZED 1
 #endif
 #endif
-
-//===----------------------------------------------------------------------===//
-// Allocations are counted
-//===----------------------------------------------------------------------===//
-
-static thread_local size_t allocations = 0;
-
-void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *pointer = std::malloc(bytes ? bytes : 1))
-    return pointer;
-  std::abort();
-}
-void operator delete(void *pointer) noexcept { std::free(pointer); }
-void operator delete(void *pointer, size_t) noexcept { std::free(pointer); }
 
 namespace {
 constexpr auto F32 = ElementType::F32;
@@ -199,13 +183,13 @@ TEST(Cache, HitsAreConstantTimeAndAllocateNothing) {
     for (int64_t n = 0; n != held; ++n)
       ASSERT_OK(room.get(n));
     ASSERT_EQ(room.cache->stats().entries, static_cast<uint64_t>(held));
-    size_t before = allocations, probes = 0, most = 0;
+    size_t before = allocations(), probes = 0, most = 0;
     for (int64_t n = 0; n != held; ++n) {
       int64_t sizes[] = {n};
       auto got = room.cache->get(sizes);
       ASSERT_TRUE(got && got->origin == Origin::Hit && !got->waited);
     }
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(allocations(), before);
     for (int64_t n = 0; n != held; ++n) {
       int64_t sizes[] = {n};
       size_t slots = room.cache->probes(sizes);
