@@ -2,6 +2,8 @@
 
 #include "Session.h"
 
+#include "rlx/Dialect/RLX/IR/NodeName.h"
+
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/Verifier.h"
@@ -26,8 +28,8 @@ std::unique_ptr<MLIRContext> makeContext() {
 namespace {
 /// "node 'Add_12': " where the location has a name, "file.mlir:3:7: " where it has a line.
 std::string whereText(Location location) {
-  if (auto name = dyn_cast<NameLoc>(location))
-    return "node '" + name.getName().str() + "': ";
+  if (std::string name = ir::findNodeName(location); !name.empty())
+    return "node '" + name + "': ";
   if (auto line = dyn_cast<FileLineColLoc>(location))
     return llvm::formatv("{0}:{1}:{2}: ", line.getFilename().getValue(), line.getLine(), line.getColumn()).str();
   return {};
@@ -83,8 +85,7 @@ Status verifyModule(ModuleOp module) {
   DiagnosticCollector said(module.getContext());
   if (succeeded(mlir::verify(module)))
     return Status::ok();
-  std::string error = said.firstError();
-  return Error{ErrorCode::InvalidModel, error.empty() ? "the prepared graph is not valid" : error};
+  return Error{ErrorCode::InvalidModel, "once prepared, the graph is not valid: " + said.firstError()};
 }
 
 Status runPasses(PassManager &manager, ModuleOp module, ErrorCode code) {

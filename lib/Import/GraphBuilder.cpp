@@ -5,6 +5,7 @@
 
 #include "rlx/Data/ElementType.h"
 #include "rlx/Dialect/RLX/IR/ElementData.h"
+#include "rlx/Dialect/RLX/IR/NodeName.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
@@ -99,8 +100,7 @@ public:
       : handler(&context, [this](mlir::Diagnostic &diagnostic) {
           if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && first.empty()) {
             first = diagnostic.str();
-            if (auto name = llvm::dyn_cast<mlir::NameLoc>(diagnostic.getLocation()))
-              node = name.getName().str();
+            node = ir::findNodeName(diagnostic.getLocation());
           }
           return mlir::success();
         }) {}

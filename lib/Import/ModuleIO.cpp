@@ -3,6 +3,7 @@
 
 #include "Onnx/Proto.h"
 
+#include "rlx/Dialect/RLX/IR/NodeName.h"
 #include "rlx/Dialect/RLX/IR/RLXOps.h"
 #include "rlx/Support/Files.h"
 
@@ -132,8 +133,8 @@ static Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &
     if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error && firstError.empty()) {
       if (auto where = llvm::dyn_cast<mlir::FileLineColLoc>(diagnostic.getLocation()))
         firstError = std::to_string(where.getLine()) + ":" + std::to_string(where.getColumn()) + ": ";
-      else if (auto name = llvm::dyn_cast<mlir::NameLoc>(diagnostic.getLocation()))
-        firstError = "node '" + name.getName().str() + "': ";
+      else if (std::string name = ir::findNodeName(diagnostic.getLocation()); !name.empty())
+        firstError = "node '" + name + "': ";
       firstError += diagnostic.str();
     }
     return mlir::success();

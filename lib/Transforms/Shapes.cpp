@@ -1,6 +1,8 @@
 //===- Shapes.cpp - dims of types, as the passes handle them --------------===//
 #include "Shapes.h"
 
+#include "rlx/Dialect/RLX/IR/NodeName.h"
+
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Location.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -128,15 +130,8 @@ llvm::LogicalResult checkConstraints(ir::GraphOp graph, const Binding &binding) 
 }
 
 std::string nodeName(mlir::Operation *op) {
-  std::string name;
-  op->getLoc()->walk([&](mlir::Location location) {
-    if (auto named = llvm::dyn_cast<mlir::NameLoc>(location)) {
-      name = "node '" + named.getName().str() + "'";
-      return mlir::WalkResult::interrupt();
-    }
-    return mlir::WalkResult::advance();
-  });
-  return name.empty() ? op->getName().getStringRef().str() : name;
+  std::string name = ir::findNodeName(op->getLoc());
+  return name.empty() ? op->getName().getStringRef().str() : "node '" + name + "'";
 }
 
 llvm::LogicalResult

@@ -2,6 +2,7 @@
 
 #include "rlx/Codegen/Plan/Questions.h"
 
+#include "rlx/Dialect/RLX/IR/NodeName.h"
 #include "rlx/Dialect/RLX/IR/TensorShape.h"
 
 #include "mlir/IR/Builders.h"
@@ -71,14 +72,8 @@ void recordQuestions(ir::GraphOp graph, const std::vector<SizeAccessor::Asked> &
 }
 
 std::string nodeName(Operation *op) {
-  Location loc = op->getLoc();
-  if (auto name = dyn_cast<NameLoc>(loc))
-    return name.getName().str();
-  if (auto fused = dyn_cast<FusedLoc>(loc))
-    for (Location part : fused.getLocations())
-      if (auto name = dyn_cast<NameLoc>(part))
-        return name.getName().str();
-  return op->getName().getStringRef().str();
+  std::string name = ir::findNodeName(op->getLoc());
+  return name.empty() ? op->getName().getStringRef().str() : name;
 }
 
 namespace {
