@@ -275,6 +275,12 @@ Status addRandomInputs(const Model &model, const Binding &sizes, const RandomOpt
                                                       options.integerLimit, input.name, elementTypeName(input.type))};
     wanted.emplace_back(&input, std::move(shape));
   }
+  // With every size given, what they must fulfil together is known too, before anything large is filled.
+  if (std::ranges::all_of(model.signature().dims, [&](const auto &dim) { return sizes.contains(dim->name); })) {
+    std::vector<int64_t> order(model.signature().dims.size());
+    if (Status status = model.solver().check(sizes, order); !status)
+      return status;
+  }
   for (auto &[input, shape] : wanted) {
     Result<Tensor> tensor = Tensor::allocate(input->type, std::move(shape));
     if (!tensor)

@@ -46,6 +46,11 @@ double floatElement(ElementType type, const void *data, int64_t index) {
   }
 }
 
+/// A NaN is one, whatever its sign bit says.
+template <typename T> static std::string floatText(T value) {
+  return std::isnan(value) ? "nan" : fmt::format("{}", value);
+}
+
 std::string elementText(ElementType type, const void *data, int64_t index) {
   switch (type) {
   case ElementType::I1:
@@ -67,11 +72,11 @@ std::string elementText(ElementType type, const void *data, int64_t index) {
   case ElementType::U64:
     return fmt::to_string(load<uint64_t>(data, index));
   case ElementType::F64:
-    return fmt::format("{}", load<double>(data, index));
+    return floatText(load<double>(data, index));
   case ElementType::F16:
   case ElementType::BF16:
   case ElementType::F32:
-    return fmt::format("{}", static_cast<float>(floatElement(type, data, index)));
+    return floatText(static_cast<float>(floatElement(type, data, index)));
   }
   return "?";
 }

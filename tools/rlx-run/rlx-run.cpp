@@ -90,7 +90,8 @@ void declareFlags(CLI::App &app, Flags &flags) {
       ->check(checkTolerance);
   app.add_option(
          "--output-dir", flags.outputFolder,
-         "Write the outputs as 0.npy, 1.npy, ... in the graph's order; with several runs into DIR/0, DIR/1, ...")
+         "Write the outputs as 0.npy, 1.npy, ... in the graph's order; with several runs into DIR/0, DIR/1, ... bf16, "
+         "which numpy does not have, is written as float32; --expect reads it so")
       ->type_name("DIR")
       ->check(checkPath);
   app.add_option("--repeat", flags.repeat, "Run each data set N times")
@@ -130,7 +131,7 @@ struct Run {
   RunReport first;
   BindingInfo made; ///< of the specialization, when `first` missed
   std::vector<double> runMs;
-  std::vector<StepTime> steps; ///< --profile: medians over the runs but the first, slowest first
+  std::optional<std::vector<StepTime>> steps; ///< --profile: medians over the runs but the first, slowest first
   std::vector<Tensor> outputs;
   std::vector<Comparison> comparisons;
   std::string explanation;
@@ -233,9 +234,9 @@ Json runJson(const Run &run, const data::ModelSignatureT &signature) {
   json["run_ms"] = run.runMs;
   if (!run.explanation.empty())
     json["explanation"] = run.explanation;
-  if (!run.steps.empty()) {
+  if (run.steps) {
     json["profile"] = Json::array();
-    for (const StepTime &step : run.steps)
+    for (const StepTime &step : *run.steps)
       json["profile"].push_back({{"node", step.node},
                                  {"family", data::EnumNameFamily(step.family)},
                                  {"extents", step.extents},
@@ -325,15 +326,19 @@ void printStats(const Executable &executable, const PhaseTimes &load) {
       all.templatesReused, all.kernelsCompiled, all.kernelsReused, all.codeBytes);
 }
 
-void printProfile(const Run &run) {
+void printProfile(std::span<const StepTime> steps) {
+  if (steps.empty()) {
+    fmt::print("no steps: no output has to be computed\n");
+    return;
+  }
   double sum = 0;
-  for (const StepTime &step : run.steps)
+  for (const StepTime &step : steps)
     sum += step.ms;
   Table table({"ms", "share", "threads", "family", "extents", "node"});
-  for (const StepTime &step : run.steps)
+  for (const StepTime &step : steps)
     table.add({fmt::format("{:.4f}", step.ms), fmt::format("{:.1f}%", sum > 0 ? 100 * step.ms / sum : 0),
                fmt::to_string(step.threads), data::EnumNameFamily(step.family), shapeString(step.extents), step.node});
-  fmt::print("{}{} steps, {:.4f} ms\n", table.text(), run.steps.size(), sum);
+  fmt::print("{}{} steps, {:.4f} ms\n", table.text(), steps.size(), sum);
 }
 
 void printRun(const Run &run, const data::ModelSignatureT &signature) {
@@ -365,8 +370,8 @@ void printRun(const Run &run, const data::ModelSignatureT &signature) {
                  run.comparisons[i].largest);
     fmt::print("\n");
   }
-  if (!run.steps.empty())
-    printProfile(run);
+  if (run.steps)
+    printProfile(*run.steps);
 }
 
 //===----------------------------------------------------------------------===//
@@ -471,10 +476,13 @@ std::string folderOf(const std::string &folder, size_t index, size_t runs) {
   return runs == 1 ? folder : fmt::format("{}/{}", folder, index);
 }
 
+/// Runs whose times by step are kept: enough for a median, whatever --repeat says.
+constexpr size_t kProfiles = 256;
+
 /// Medians by step, slowest first. Every run has the same steps; the first is left out where there are more, because
 /// it meets cold memory.
 std::vector<StepTime> summarize(const std::vector<std::vector<StepTime>> &profiles) {
-  std::vector<StepTime> steps = profiles.back();
+  std::vector<StepTime> steps = profiles.front();
   std::span measured = std::span(profiles).subspan(profiles.size() > 1 ? 1 : 0);
   for (size_t i = 0; i < steps.size(); ++i) {
     std::vector<double> ms;
@@ -497,8 +505,14 @@ Result<Run> runDataSet(const Flags &flags, Executable &executable, const DataSet
     RunOptions options;
     options.binding = binding;
     options.report = &report;
-    if (flags.profile)
-      options.profile = &profiles.emplace_back();
+    // The first, and the latest after it.
+    size_t slot = i == 0 ? 0 : 1 + static_cast<size_t>(i - 1) % kProfiles;
+    if (flags.profile) {
+      if (slot == profiles.size())
+        profiles.emplace_back();
+      profiles[slot].clear();
+      options.profile = &profiles[slot];
+    }
     Result<std::vector<Tensor>> outputs = executable.run(inputs, options);
     if (!outputs)
       return outputs.takeError();
@@ -531,7 +545,7 @@ int runModel(const CLI::App &app, const Flags &flags) {
     engineOptions.compiler = CompilerPlace::Worker;
   Result<std::shared_ptr<Engine>> engine = Engine::create(std::move(engineOptions));
   if (!engine)
-    return fail(app, fmt::format("--threads {}: {}", flags.threads, engine.error().message));
+    return fail(app, engine.error());
   if (!flags.dumpFolder.empty()) {
     std::error_code failure;
     if (!std::filesystem::exists(flags.model, failure))

@@ -85,4 +85,25 @@ TEST(CompareTest, HalfFloatsAreWidened) {
   EXPECT_EQ(compareTensors(c.view(), d.view(), {.relative = 0, .absolute = 0}).largest, std::ldexp(1.0, -7));
 }
 
+TEST(CompareTest, IssueBf16IsExpectedAsF32) {
+  // .npy files cannot hold bf16.
+  Tolerance exact{.relative = 0, .absolute = 0};
+  Tensor got = makeTensor<uint16_t>(ElementType::BF16, {3}, {0x3f80, 0x7fc0, 0xff80});
+  Tensor same = makeTensor<float>(ElementType::F32, {3}, {1, std::nanf(""), -std::numeric_limits<float>::infinity()});
+  EXPECT_TRUE(compareTensors(got.view(), same.view(), exact).passed);
+  Tensor other = makeTensor<float>(ElementType::F32, {3}, {1, 1, 1});
+  EXPECT_EQ(compareTensors(got.view(), other.view(), exact).reason,
+            "2 of 3 elements differ by up to inf, first at [1]: nan, expected 1");
+  // Not the other way round, and no other types.
+  EXPECT_EQ(compareTensors(same.view(), got.view(), exact).reason, "type f32, expected bf16");
+  Tensor half = makeTensor<uint16_t>(ElementType::F16, {3}, {0, 0, 0});
+  EXPECT_EQ(compareTensors(half.view(), same.view(), exact).reason, "type f16, expected f32");
+}
+
+TEST(CompareTest, IssueNanHasNoSign) {
+  Tensor got = makeTensor<float>(ElementType::F32, {1}, {-std::nanf("")});
+  Tensor expected = makeTensor<float>(ElementType::F32, {1}, {-1});
+  EXPECT_THAT(compareTensors(got.view(), expected.view(), {}).reason, HasSubstr("first at [0]: nan, expected -1"));
+}
+
 } // namespace

@@ -161,4 +161,31 @@ TEST_F(DataSetTest, RandomInputsRefuseBadSizes) {
   EXPECT_EQ(errorOf({{"N", 0}}, 2), "made");
 }
 
+TEST_F(DataSetTest, IssueConstraintsBeforeRandomInputs) {
+  data::ModelSignatureT signature;
+  for (const char *name : {"N", "M"}) {
+    auto dim = std::make_unique<data::DimT>();
+    dim->name = name;
+    dim->max = std::numeric_limits<int64_t>::max();
+    dim->multiple = 1;
+    signature.dims.push_back(std::move(dim));
+    signature.inputs.push_back(spec(name, ElementType::F32, {name}));
+  }
+  auto constraint = std::make_unique<data::ConstraintT>();
+  constraint->predicate = std::make_unique<data::PredicateT>();
+  constraint->predicate->kind = data::PredicateKind::Equal;
+  constraint->predicate->lhs = "N";
+  constraint->predicate->rhs = "M";
+  constraint->message = "both are as long";
+  signature.constraints.push_back(std::move(constraint));
+  auto two = Model::create(std::move(signature), nullptr, nullptr);
+  ASSERT_TRUE(two) << two.error().message;
+  DataSet data;
+  Status status = addRandomInputs(**two, {{"N", 1 << 20}, {"M", 1}}, {.seed = 1, .integerLimit = 2}, data);
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().message, HasSubstr("both are as long"));
+  EXPECT_FALSE(data.has("N"));
+  EXPECT_TRUE(addRandomInputs(**two, {{"N", 2}, {"M", 2}}, {.seed = 1, .integerLimit = 2}, data));
+}
+
 } // namespace

@@ -27,7 +27,8 @@ struct Comparison {
   std::string reason;
 };
 
-/// Types and shapes must be equal. NaN equals NaN, an infinity only itself,
+/// Types and shapes must be equal, except that f32 may be expected of bf16, which
+/// .npy files cannot hold. NaN equals NaN, an infinity only itself,
 /// integers and booleans are exact.
 Comparison compareTensors(const TensorView &got, const TensorView &expected, const Tolerance &tolerance);
 
