@@ -43,8 +43,15 @@ public:
       key = splitHeads(key, headAxis, keyHeads, 1);
       value = splitHeads(value, headAxis, keyHeads, 1);
       if (mask && dimsOf(mask).size() >= 3) {
-        size_t maskAxis = dimsOf(mask).size() - 3;
-        bool perHead = dimsOf(mask)[maskAxis] != DimExpr(1);
+        Dims maskDims = dimsOf(mask);
+        size_t maskAxis = maskDims.size() - 3;
+        bool perHead = maskDims[maskAxis] != DimExpr(1);
+        if (!maskDims[maskAxis].isConstant()) {
+          // A named size may turn out to be 1: all heads, then, before they are parted.
+          maskDims[maskAxis] = heads;
+          RankedTensorType type = ir::makeType(op.getContext(), {maskDims, element}, &binding);
+          mask = ir::BroadcastToOp::create(builder, op.getLoc(), type, mask);
+        }
         mask = splitHeads(mask, maskAxis, perHead ? keyHeads : DimExpr(1), perHead ? groups : DimExpr(1));
       }
       ++rank;

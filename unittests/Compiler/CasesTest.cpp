@@ -9,7 +9,9 @@
 
 #include "gmock/gmock.h"
 
+#include <array>
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 using namespace rlx;
@@ -17,6 +19,7 @@ using namespace rlx::compilertest;
 using testing::AllOf;
 using testing::HasSubstr;
 using Floats = std::vector<float>;
+using Longs = std::vector<int64_t>;
 
 namespace {
 
@@ -533,6 +536,43 @@ TEST(Cases, Case26_ParamAsAMatrix) {
   EXPECT_VALUES(loaded.outputs({f32({2, 2}, {1, 10, 2, 20})})[0], ({2, 3}), {10, 0, 1, 20, 0, 2});
 }
 
+TEST(Cases, Case26_ParamsThatAreMissingOrWrong) {
+  std::string half = typeOf({"2"}, "f16"), ids = typeOf({"2"}, "i64");
+  Loaded loaded(graphText({"B"}, {{"x", typeOf({"B", "2"})}}, {{"y", typeOf({"B", "2"})}, {"k", ids}},
+                          "%p = rlx.param \"p\" : tensor<2xf32>\n%h = rlx.param \"h\" : " + half +
+                              "\n%i = rlx.param \"i\" : " + ids + "\n%w = rlx.convert %h : " + half +
+                              " -> tensor<2xf32>\n%s = rlx.add %p, %w : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>\n"
+                              "%y = rlx.add %x, %s : $x, tensor<2xf32> -> $y\n%k = rlx.neg %i : $k -> $k"));
+  Value one = f32({1, 2}, {1, 2}), three = f32({3, 2}, Floats(6));
+  EXPECT_THAT(loaded.error({one}), AllOf(HasSubstr("'p'"), HasSubstr("'h'"), HasSubstr("'i'")));
+  EXPECT_THAT(loaded->finalizeParams().error().message, AllOf(HasSubstr("'p'"), HasSubstr("'h'"), HasSubstr("'i'")));
+  ASSERT_GOOD(loaded->setParam("p", Floats{10, 20}));
+  EXPECT_THAT(loaded.error({one}), AllOf(testing::Not(HasSubstr("'p'")), HasSubstr("'h'"), HasSubstr("'i'")));
+  // 2049 lies between two numbers of f16: to even. f32 bytes are narrowed the same way.
+  ASSERT_GOOD(loaded->setParam("h", Floats{2049, 65520}));
+  Longs numbers = {5, -6};
+  ASSERT_GOOD(loaded->setParamTyped("i", std::as_bytes(std::span(numbers)), ElementType::I64));
+  auto outputs = loaded.outputs({one});
+  EXPECT_VALUES(outputs[0], ({1, 2}), {1 + 10 + 2048, INFINITY});
+  EXPECT_EQ(difference(outputs[1], i64({2}, {-5, 6})), "");
+  Floats again = {2051, 1};
+  ASSERT_GOOD(loaded->setParamTyped("h", std::as_bytes(std::span(again)), ElementType::F32));
+  EXPECT_VALUES(loaded.outputs({three})[0], ({3, 2}), {2062, 21, 2062, 21, 2062, 21});
+  // What is refused changes nothing.
+  auto refused = [&](Status status, const char *name) {
+    ASSERT_FALSE(static_cast<bool>(status));
+    EXPECT_EQ(status.error().code, ErrorCode::InvalidArgument);
+    EXPECT_THAT(status.error().message, HasSubstr(name));
+  };
+  refused(loaded->setParam("q", Floats{1}), "'q'");
+  refused(loaded->setParam("p", Floats{1, 2, 3}), "'p'");
+  refused(loaded->setParam("i", Floats{1, 2}), "'i'");
+  refused(loaded->setParamTyped("p", std::as_bytes(std::span(numbers)), ElementType::I64), "'p'");
+  refused(loaded->setParamTyped("i", std::as_bytes(std::span(again)), ElementType::I32), "'i'");
+  refused(loaded->setParamTyped("p", std::as_bytes(std::span(again)).first(7), ElementType::F32), "'p'");
+  EXPECT_VALUES(loaded.outputs({one})[0], ({1, 2}), {2063, 23});
+}
+
 TEST(Cases, Case27_SeedSurvivesShapes) {
   std::string type = typeOf({"N"});
   std::string graph = graphText({"N"}, {{"x", type}}, {{"y", type}},
@@ -564,6 +604,140 @@ TEST(Cases, Case27_PublishedPhilox) {
       nullptr, options);
   EXPECT_VALUES(loaded.outputs({})[0], ({4}),
                 {0x6627e8 * 0x1p-24f, 0xe169c5 * 0x1p-24f, 0xbc57ac * 0x1p-24f, 0x9b00db * 0x1p-24f});
+}
+
+/// Philox 4x32-10 by the constants of its authors, in plain C++.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
+  for (int round = 0; round != 10; ++round) {
+    uint64_t even = uint64_t(0xD2511F53) * counter[0], odd = uint64_t(0xCD9E8D57) * counter[2];
+    counter = {static_cast<uint32_t>(odd >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(odd),
+               static_cast<uint32_t>(even >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(even)};
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  return counter;
+}
+
+/// Element `e` of a stream, in [0, 1).
+float uniformAt(uint64_t e, uint64_t seed, uint32_t key, uint32_t step) {
+  std::array<uint32_t, 4> words = philox({static_cast<uint32_t>(e / 4), static_cast<uint32_t>(e / 4 >> 32), key, step},
+                                         {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return static_cast<float>(words[e % 4] >> 8) * 0x1p-24f;
+}
+
+TEST(Cases, Case27_WholeTensors) {
+  // The reference is right: the known answers published with Random123.
+  using Words = std::array<uint32_t, 4>;
+  ASSERT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  ASSERT_EQ(philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  ASSERT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+  // Uniform numbers have the reference's bits; normal ones are as near as cos, log and sqrt of f32 are.
+  std::string type = typeOf({"N", "7"});
+  Loaded loaded(graphText({"N"}, {{"x", type}}, {{"u", type}, {"n", type}, {"t", typeOf({"7", "N"})}},
+                          "%a = rlx.random_uniform key 4294967295 {low = 0.0 : f64, high = 1.0 : f64} : $x\n"
+                          "%b = rlx.random_normal key 320481838 {mean = 2.0 : f64, scale = 3.0 : f64} : $x\n"
+                          "%u = rlx.add %x, %a : $x, $x -> $u\n%n = rlx.add %x, %b : $x, $x -> $n\n"
+                          "%t = rlx.transpose %u permutation [1, 0] : $u -> $t"));
+  const std::pair<uint64_t, uint32_t> states[] = {
+      {42, 0}, {0, 1}, {~uint64_t(0), ~0u}, {0x299f31d0a4093822, 0x03707344}};
+  for (auto [seed, step] : states)
+    for (int64_t rows : {1, 3, 50}) {
+      loaded->setRng({seed, step});
+      auto outputs = loaded.outputs({f32({rows, 7}, Floats(static_cast<size_t>(rows * 7)))});
+      std::span<const float> u = outputs[0].as<float>(), n = outputs[1].as<float>(), t = outputs[2].as<float>();
+      for (size_t e = 0; e != u.size(); ++e) {
+        ASSERT_EQ(u[e], uniformAt(e, seed, 4294967295, step)) << seed << " " << step << " element " << e;
+        ASSERT_EQ(t[e % 7 * static_cast<size_t>(rows) + e / 7], u[e]) << "elements count where they were made";
+        double first = std::max(uniformAt(e & ~size_t(1), seed, 320481838, step), 0x1p-24f);
+        double angle = 2 * M_PI * double(uniformAt(e | 1, seed, 320481838, step));
+        double normal = std::sqrt(-2 * std::log(first)) * (e % 2 ? std::sin(angle) : std::cos(angle));
+        ASSERT_NEAR(n[e], 2 + 3 * normal, 1e-5) << seed << " " << step << " element " << e;
+      }
+    }
+}
+
+TEST(Cases, Case27_RandomNumbersOfAllFloats) {
+  // The f32 number, converted.
+  const std::pair<const char *, ElementType> types[] = {
+      {"f64", ElementType::F64}, {"f16", ElementType::F16}, {"bf16", ElementType::BF16}};
+  for (auto [element, type] : types) {
+    std::string single = typeOf({"9"}), other = typeOf({"9"}, element);
+    Loaded loaded(graphText({}, {}, {{"a", single}, {"b", other}, {"c", other}},
+                            "%a = rlx.random_uniform key 5 {low = -1.0 : f64, high = 2.0 : f64} : $a\n"
+                            "%b = rlx.random_uniform key 5 {low = -1.0 : f64, high = 2.0 : f64} : $b\n"
+                            "%c = rlx.convert %a : $a -> $c"));
+    auto outputs = loaded.outputs({});
+    EXPECT_EQ(difference(outputs[1], outputs[2]), "") << element;
+    for (size_t e = 0; e != 9; ++e)
+      EXPECT_EQ(outputs[0].as<float>()[e], uniformAt(e, 42, 5, 0) * 3.0f - 1.0f) << "the default seed is 42";
+  }
+}
+
+TEST(Cases, Case27_StepsAndClones) {
+  std::string type = typeOf({"4"});
+  Loaded loaded(
+      graphText({}, {}, {{"y", type}}, "%y = rlx.random_uniform key 3 {low = 0.0 : f64, high = 1.0 : f64} : $y"));
+  auto expected = [](uint64_t seed, uint32_t step) {
+    Floats values;
+    for (uint64_t e = 0; e != 4; ++e)
+      values.push_back(uniformAt(e, seed, 3, step));
+    return values;
+  };
+  auto values = [](Executable &executable, std::optional<uint32_t> step = {}) {
+    RunOptions options;
+    options.step = step;
+    auto y = executable.run({}, options);
+    EXPECT_TRUE(static_cast<bool>(y));
+    return y ? valuesOf<float>((*y)[0]) : Floats();
+  };
+  EXPECT_EQ(values(*loaded.executable), expected(42, 0));
+  EXPECT_EQ(values(*loaded.executable), expected(42, 0)) << "two runs give the same";
+  EXPECT_EQ(values(*loaded.executable, 17), expected(42, 17));
+  EXPECT_EQ(values(*loaded.executable), expected(42, 0)) << "a step is for one run";
+  loaded->setRng({7, 2});
+  auto clone = loaded->clone();
+  EXPECT_EQ(values(*clone), expected(7, 2)) << "as it was when cloned";
+  clone->setRng({8, 0});
+  EXPECT_EQ(values(*clone), expected(8, 0));
+  EXPECT_EQ(values(*loaded.executable), expected(7, 2));
+  EXPECT_EQ(loaded->stats().misses, 1u);
+}
+
+TEST(Cases, Case27_OnnxRandomOps) {
+  // Keys count the random nodes; a node's own seed says nothing here, and a warning says that.
+  auto floatAttr = [](const std::string &name, float value) {
+    return "attribute { name: '" + name + "' type: FLOAT f: " + std::to_string(value) + " } ";
+  };
+  auto model =
+      loadOnnx(test::input("x", test::f32, {"N"}) +
+               test::node("r0", "RandomUniform", {}, {"a"}, test::intsAttr("shape", {5}) + floatAttr("seed", 3)) +
+               test::node("r1", "RandomUniformLike", {"x"}, {"b"}, floatAttr("low", -2) + floatAttr("high", 2)) +
+               test::node("r2", "RandomNormalLike", {"x"}, {"c"}, floatAttr("seed", 3)) +
+               test::node("r3", "RandomNormal", {}, {"d"}, test::intsAttr("shape", {2, 2}) + floatAttr("scale", 0.5f)) +
+               test::output("a") + test::output("b") + test::output("c") + test::output("d"));
+  ASSERT_GOOD(model);
+  ASSERT_EQ(model->warnings.size(), 2u);
+  EXPECT_THAT(model->warnings[0], AllOf(HasSubstr("'r0'"), HasSubstr("seed")));
+  EXPECT_THAT(model->warnings[1], AllOf(HasSubstr("'r2'"), HasSubstr("seed")));
+  Loaded loaded(model->model);
+  auto outputs = loaded.outputs({f32({3}, {0, 0, 0})});
+  ASSERT_EQ(outputs[0].shape(), (Shape{5}));
+  ASSERT_EQ(outputs[1].shape(), (Shape{3}));
+  ASSERT_EQ(outputs[3].shape(), (Shape{2, 2}));
+  auto normalAt = [](uint64_t e, uint32_t key) {
+    double radius = std::sqrt(-2 * std::log(std::max(uniformAt(e & ~uint64_t(1), 42, key, 0), 0x1p-24f)));
+    double angle = 2 * M_PI * double(uniformAt(e | 1, 42, key, 0));
+    return radius * (e % 2 ? std::sin(angle) : std::cos(angle));
+  };
+  for (size_t e = 0; e != 5; ++e)
+    EXPECT_EQ(outputs[0].as<float>()[e], uniformAt(e, 42, 0, 0));
+  for (size_t e = 0; e != 3; ++e) {
+    EXPECT_EQ(outputs[1].as<float>()[e], uniformAt(e, 42, 1, 0) * 4.0f - 2.0f);
+    EXPECT_NEAR(outputs[2].as<float>()[e], normalAt(e, 2), 1e-5);
+  }
+  for (size_t e = 0; e != 4; ++e)
+    EXPECT_NEAR(outputs[3].as<float>()[e], 0.5 * normalAt(e, 3), 1e-5);
 }
 
 TEST(Cases, Case28_CloneRunsOtherShapes) {
@@ -608,6 +782,34 @@ TEST(Cases, Case29_ShortFloatParams) {
   wide = brain.outputs({f32({4}, {1.5f, 2.5f, 3.5f, 4.5f})})[0].toF32();
   ASSERT_GOOD(wide);
   EXPECT_EQ(valuesOf<float>(*wide), (Floats{2, 3, 4, 5}));
+}
+
+TEST(Cases, Case29_ShortFloatsAtTheBoundary) {
+  // f32 in, narrowed to nearest even; f32 out, widened; by shape and flat, in run_into.
+  struct Row {
+    const char *element;
+    Floats given, expected;
+  } rows[] = {{"f16", {65519, 65520, 2049, 2051, 2.9e-8f, -0.0f}, {65504, INFINITY, 2048, 2052, 0, -0.0f}},
+              {"bf16",
+               {3.14f, 0.26914088f, 1.01171875f, 3e38f, 3.4e38f, -0.0f},
+               {3.140625f, 0.26953125f, 1.015625f, 3.0040553e38f, INFINITY, -0.0f}}};
+  for (const Row &row : rows) {
+    std::string type = typeOf({"N"}, row.element);
+    Loaded loaded(graphText({"N"}, {{"x", type}}, {{"y", type}},
+                            "%c = rlx.constant dense<-0.0> : tensor<" + std::string(row.element) +
+                                ">\n%y = rlx.add %x, %c : $x, tensor<" + row.element + "> -> $y"));
+    Value x = f32({6}, row.given);
+    for (const TensorView &view : {x.view(), x.flat()}) {
+      NamedTensor inputs[] = {{"x", view}};
+      Floats y(6, 7);
+      OutputBuffer buffers[] = {{"y", ElementType::F32, y.data(), 6 * sizeof(float)}};
+      ASSERT_GOOD(loaded->runInto(inputs, buffers));
+      for (size_t i = 0; i != 6; ++i) {
+        EXPECT_FLOAT_EQ(y[i], row.expected[i]) << row.element << " of " << row.given[i];
+        EXPECT_EQ(std::signbit(y[i]), std::signbit(row.expected[i])) << row.element << " of " << row.given[i];
+      }
+    }
+  }
 }
 
 TEST(Cases, Case30_EqualSizesAreNotEqualNames) {
@@ -762,6 +964,74 @@ TEST(Cases, OnlyTheAskedOutputsAreComputed) {
   EXPECT_THAT(loaded.error({x}), HasSubstr("division by zero"));
   size_t beyond[] = {2};
   EXPECT_FALSE(static_cast<bool>(loaded->runReadOutputs(inputs, beyond)));
+}
+
+TEST(Cases, IssueNameBroadcastToANumber) {
+  // The template made for one size refuses the next as if it were made for it.
+  for (bool fromTemplate : {false, true}) {
+    std::string four = typeOf({"4", "3"});
+    Loaded loaded(graphText({"M"}, {{"x", typeOf({"M", "3"})}}, {{"y", four}},
+                            "%b = rlx.broadcast_to %x : $x -> " + four + "\n%y = rlx.neg %b : " + four + " -> $y"));
+    if (fromTemplate)
+      EXPECT_VALUES(loaded.outputs({f32({1, 3}, {1, 2, 3})})[0], ({4, 3}),
+                    {-1, -2, -3, -1, -2, -3, -1, -2, -3, -1, -2, -3});
+    for (int64_t m : {2, 0}) {
+      Floats values(static_cast<size_t>(m * 3));
+      EXPECT_THAT(loaded.error({f32({m, 3}, values)}), AllOf(HasSubstr("M is " + std::to_string(m)), HasSubstr("4")));
+    }
+    EXPECT_EQ(loaded.outputs({sequence({4, 3})})[0].as<float>()[11], -11);
+  }
+}
+
+TEST(Cases, IssueParamOfTwoTypes) {
+  auto graph = [](const std::string &second) {
+    return graphText({}, {}, {{"y", "tensor<2xf32>"}, {"z", second}},
+                     "%p = rlx.param \"p\" : $y\n%q = rlx.param \"p\" : $z\n%y = rlx.neg %p : $y -> $y\n"
+                     "%z = rlx.abs %q : $z -> $z");
+  };
+  EXPECT_THAT(loadError(graph("tensor<300xf32>")), AllOf(HasSubstr("'p'"), HasSubstr("2xf32"), HasSubstr("300xf32")));
+  Loaded loaded(graph("tensor<2xf32>"));
+  ASSERT_GOOD(loaded->setParam("p", Floats{-1, 2}));
+  EXPECT_VALUES(loaded.outputs({})[0], ({2}), {1, -2});
+  EXPECT_VALUES(loaded.outputs({})[1], ({2}), {1, 2});
+}
+
+TEST(Cases, IssueMaskOfNamedHeads) {
+  // Four query heads in two groups; a mask whose number of heads has a name may have 1 or 4, and nothing else.
+  std::string q = typeOf({"4", "L", "2"}), k = typeOf({"2", "T", "2"}), mask = typeOf({"M", "L", "T"});
+  Loaded loaded(graphText({"L", "T", "M"}, {{"q", q}, {"k", k}, {"m", mask}}, {{"y", q}},
+                          "%y = rlx.attention %q, %k, %k mask %m : $m scale 1.0 : $q, $k, $k -> $y"));
+  Loaded plain(graphText({"L", "T"}, {{"q", q}, {"k", k}, {"m", typeOf({"4", "L", "T"})}}, {{"y", q}},
+                         "%y = rlx.attention %q, %k, %k mask %m : $m scale 1.0 : $q, $k, $k -> $y"));
+  for (int64_t length : {1, 3}) {
+    Value queries = randomF32({4, length, 2}, 1), keys = randomF32({2, 5, 2}, 2);
+    Value one = randomF32({1, length, 5}, 3), four = one;
+    four.shape[0] = 4;
+    for (int i = 0; i != 3; ++i)
+      four.bytes.insert(four.bytes.end(), one.bytes.begin(), one.bytes.end());
+    auto expected = plain.outputs({queries, keys, four});
+    EXPECT_EQ(difference(loaded.outputs({queries, keys, four})[0], expected[0]), "");
+    EXPECT_EQ(difference(loaded.outputs({queries, keys, one})[0], expected[0]), "");
+    Value different = randomF32({4, length, 5}, 4);
+    EXPECT_EQ(difference(loaded.outputs({queries, keys, different})[0], plain.outputs({queries, keys, different})[0]),
+              "");
+    EXPECT_THAT(loaded.error({queries, keys, randomF32({2, length, 5}, 5)}), AllOf(HasSubstr("M"), HasSubstr("2")));
+  }
+}
+
+TEST(Cases, IssueClipWithoutABound) {
+  // As ONNX's reference has it; onnxruntime makes the lowest float of -inf.
+  auto clip = [](const std::vector<std::string> &inputs, int opset = 17) {
+    auto model = loadOnnx(test::input("x", test::f32, {"N"}) + "initializer { name: 'c' data_type: 1 float_data: 1 } " +
+                              test::node("clip", "Clip", inputs, {"y"}) + test::output("y"),
+                          opset);
+    EXPECT_TRUE(static_cast<bool>(model)) << model.error().message;
+    return Loaded(model->model).outputs({f32({4}, {-INFINITY, INFINITY, NAN, 0.5f})});
+  };
+  EXPECT_VALUES(clip({"x", "", "c"})[0], ({4}), {-INFINITY, 1, NAN, 0.5f});
+  EXPECT_VALUES(clip({"x", "c"})[0], ({4}), {1, INFINITY, NAN, 1});
+  EXPECT_VALUES(clip({"x"})[0], ({4}), {-INFINITY, INFINITY, NAN, 0.5f});
+  EXPECT_VALUES(clip({"x"}, 10)[0], ({4}), {-INFINITY, INFINITY, NAN, 0.5f});
 }
 
 //===----------------------------------------------------------------------===//

@@ -218,8 +218,11 @@ void AttentionOp::collectRequirements(SmallVectorImpl<Requirement> &requirements
     const DimExpr &size = mask.dims[i], &score = query.dims[rank - mask.rank() + i];
     if (size == score || size.constant() == 1)
       continue;
-    require(requirements,
-            {DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, score), score},
+    // As of broadcast_to.
+    DimPredicate repeats{DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, score), score};
+    if (score.isConstant() && score.constant() != 1)
+      repeats = {DimPredicate::Kind::Broadcastable, size, score};
+    require(requirements, std::move(repeats),
             "rlx.attention: mask size " + Twine(size.str()) + " is neither 1 nor " + score.str());
   }
 }

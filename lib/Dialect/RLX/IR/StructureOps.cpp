@@ -3,6 +3,7 @@
 #include "ShapeFunctions.h"
 
 #include "mlir/Interfaces/FunctionImplementation.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <set>
@@ -214,6 +215,7 @@ LogicalResult GraphOp::verifyRegions() {
       return failure();
     checker.addSolvable(type);
   }
+  llvm::StringMap<Type> params;
   WalkResult walked = getBody().walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
       if (failed(checker.checkType(type, op)))
@@ -222,8 +224,16 @@ LogicalResult GraphOp::verifyRegions() {
       if (auto dims = dyn_cast<DimsAttr>(attribute.getValue()))
         if (failed(checker.checkNames(dims.getDims(), op)))
           return WalkResult::interrupt();
-    if (auto param = dyn_cast<ParamOp>(op))
+    if (auto param = dyn_cast<ParamOp>(op)) {
       checker.addSolvable(param.getType());
+      // One slot, one value.
+      Type type = params.try_emplace(param.getName(), param.getType()).first->second;
+      if (type != param.getType()) {
+        param.emitOpError() << "'" << param.getName() << "' is " << param.getType() << " here and " << type
+                            << " before";
+        return WalkResult::interrupt();
+      }
+    }
     return WalkResult::advance();
   });
   if (walked.wasInterrupted())
