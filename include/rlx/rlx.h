@@ -75,6 +75,7 @@ typedef struct rlx_context rlx_context;
 typedef struct rlx_tensor rlx_tensor;
 typedef struct rlx_preparation rlx_preparation;
 typedef struct rlx_snapshot rlx_snapshot;
+typedef struct rlx_forecast rlx_forecast;
 typedef struct rlx_task rlx_task;
 
 /* ---- Version, errors, element types ------------------------------------- */
@@ -144,7 +145,8 @@ enum {
 /** Called with one line, without its end, from the thread that has something to say. */
 typedef void (*rlx_log_fn)(void *user, const char *line);
 
-/** Where larger memory comes from. Both functions are called from any thread; neither may throw. */
+/** Where the memory of runs comes from: arenas, and the outputs that they return. Both functions are called from any
+    thread; neither may throw. */
 typedef struct rlx_allocator {
   void *user;
   /** `bytes`, 1 or more, aligned to `alignment`, a power of two. NULL where there is no memory. */
@@ -197,7 +199,8 @@ typedef struct rlx_engine_options {
   int64_t worker_timeout_ms;
   /** Of a worker: address space it may take besides the mapped model. Default: no limit. */
   size_t worker_memory_bytes;
-  /** Called with one line for each miss. */
+  /** Called with one line for each miss, possibly from several threads at once. It may call the engine and its
+      executables. */
   rlx_log_fn log;
   void *log_user;
   /** Copied. Default: the system's. */
@@ -457,7 +460,7 @@ RLX_API RLX_CHECK rlx_status *rlx_executable_solve(const rlx_executable *executa
                                                    size_t input_count, const rlx_binding *given, int64_t *sizes,
                                                    size_t size_count);
 
-/** Memory of runs. One run at a time; a second at the same time is RLX_INVALID_ARGUMENT. */
+/** Memory of runs. One run at a time; a second at the same time is RLX_INVALID_ARGUMENT, and so is an input in it. */
 RLX_API RLX_CHECK rlx_status *rlx_context_create(rlx_executable *executable, rlx_context **context);
 RLX_API void rlx_context_destroy(rlx_context **context);
 /**
@@ -468,6 +471,8 @@ RLX_API void rlx_context_destroy(rlx_context **context);
 RLX_API RLX_CHECK rlx_status *rlx_context_run(rlx_context *context, const rlx_input *inputs, size_t input_count,
                                               const size_t *indices, size_t index_count, const rlx_view **outputs,
                                               size_t *output_count, const rlx_run_options *options);
+/** Gives the context's memory back to the engine: views are not valid any more. Does nothing while a run goes on. */
+RLX_API RLX_CHECK rlx_status *rlx_context_trim(rlx_context *context);
 
 RLX_API RLX_CHECK rlx_status *rlx_tensor_view(const rlx_tensor *tensor, rlx_view *view);
 RLX_API void rlx_tensor_destroy(rlx_tensor **tensor);
@@ -513,26 +518,47 @@ typedef struct rlx_phase {
   double ms;
 } rlx_phase;
 
-/** Counts since the executable was made, its clones' among them. */
+/** Counts since the executable was made, its clones' among them, and what is held now. */
 typedef struct rlx_statistics {
   size_t struct_size;
-  uint64_t hits, misses, evictions;
-  uint64_t templates_made, templates_reused; /**< reused: misses served by instantiation alone */
-  uint64_t failures;                         /**< misses that ended in an error */
+  uint64_t hits;
+  uint64_t misses; /**< specializations begun, ahead of a run or for it */
+  uint64_t evictions;
+  uint64_t templates_made;    /**< compiles: misses that the compiler had to form a plan for */
+  uint64_t templates_reused;  /**< misses served by instantiation alone */
+  uint64_t templates_dropped; /**< made, and let go of since */
+  uint64_t failures;          /**< misses that ended in an error */
+  uint64_t not_ready;         /**< runs that did not wait, or not long enough */
   uint64_t kernels_compiled, kernels_reused;
-  uint64_t code_bytes;
-  uint64_t entries; /**< specializations held now */
+  uint64_t code_bytes; /**< of the kernels compiled */
   const rlx_phase *phases;
   size_t phase_count;
+  /* Held now. The three kinds of bytes are what cache_bytes bounds. */
+  uint64_t entries, plan_bytes; /**< specializations */
+  uint64_t templates, template_bytes;
+  uint64_t kernels, kernel_bytes; /**< that the templates hold: code and keys */
+  /* Memory of the runs of the whole engine. */
+  uint64_t arena_bytes_in_use, arena_bytes_idle;
 } rlx_statistics;
 
-/** One specialization that is held. */
+/** Where a specialization is. */
+enum {
+  RLX_READY = 0,
+  RLX_MAKING = 1, /**< some thread makes it */
+  RLX_QUEUED = 2  /**< a background thread will, unless a run that waits comes first */
+};
+
+/** One specialization. Of one that is not ready only binding and state are told. */
 typedef struct rlx_binding_info {
   size_t struct_size;
   rlx_binding binding;
+  int32_t state;  /**< RLX_READY, ... */
   int32_t origin; /**< RLX_INSTANTIATED or RLX_NEW_TEMPLATE */
   uint64_t hits;  /**< runs served after the one that made it */
-  uint64_t steps, arena_bytes;
+  double idle_ms; /**< since it was used last, or made */
+  uint64_t steps;
+  uint64_t arena_bytes; /**< of each run */
+  uint64_t bytes;       /**< of its plan: what it takes in the cache, template and kernels apart */
   uint64_t kernels_compiled, kernels_reused;
   /** Choices that fell otherwise in the templates there were: "S <= 512 (op: reason)". */
   const char *const *guards_failed;
@@ -555,6 +581,7 @@ typedef struct rlx_miss_info {
   size_t change_count;
   int32_t first;   /**< not 0: there was no run before */
   int32_t evicted; /**< not 0: it had been in the cache */
+  int32_t made;    /**< 0: it is still being made, or failed */
   int32_t origin;
   const char *const *guards_failed;
   size_t guard_count;
@@ -572,6 +599,29 @@ RLX_API RLX_CHECK rlx_status *rlx_snapshot_binding(const rlx_snapshot *snapshot,
                                                    const rlx_binding_info **info);
 /** `*miss` is NULL before the first miss. */
 RLX_API RLX_CHECK rlx_status *rlx_snapshot_explain(const rlx_snapshot *snapshot, const rlx_miss_info **miss);
+
+/** What a run at a binding would meet now. */
+enum {
+  RLX_WILL_HIT = 0,         /**< it is there */
+  RLX_BEING_MADE = 1,       /**< it is being made, or queued for that */
+  RLX_WILL_INSTANTIATE = 2, /**< a template holds here */
+  RLX_NEEDS_TEMPLATE = 3,   /**< none does: the compiler is needed */
+  RLX_WILL_FAIL = 4         /**< the sizes are in error */
+};
+typedef struct rlx_forecast_info {
+  size_t struct_size;
+  int32_t kind; /**< RLX_WILL_HIT, ... */
+  /** RLX_NEEDS_TEMPLATE: of each template there is, the guard that does not hold here. */
+  const char *const *guards_failed;
+  size_t guard_count;
+  const char *error; /**< of RLX_WILL_FAIL; else "" */
+  const char *text;  /**< all that in a line or more, for people */
+} rlx_forecast_info;
+/** What a run at `binding`, of every dim, would meet now; changes nothing. */
+RLX_API RLX_CHECK rlx_status *rlx_executable_forecast(const rlx_executable *executable, const rlx_binding *binding,
+                                                      rlx_forecast **forecast);
+RLX_API RLX_CHECK rlx_status *rlx_forecast_get_info(const rlx_forecast *forecast, const rlx_forecast_info **info);
+RLX_API void rlx_forecast_destroy(rlx_forecast **forecast);
 
 /* ---- DLPack -------------------------------------------------------------- */
 

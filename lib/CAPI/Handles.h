@@ -95,6 +95,12 @@ struct rlx_snapshot : rlx::capi::Marked<0x524c58534e41505full> {
   std::optional<rlx_miss_info> miss;
 };
 
+struct rlx_forecast : rlx::capi::Marked<0x524c58464f52455full> {
+  static constexpr const char *kName = "forecast";
+  rlx::capi::Texts texts;
+  rlx_forecast_info info = {};
+};
+
 struct rlx_task {
   std::function<void()> work;
 };

@@ -312,6 +312,14 @@ rlx_status *rlx_context_create(rlx_executable *executable, rlx_context **context
 
 void rlx_context_destroy(rlx_context **context) { destroy(context); }
 
+rlx_status *rlx_context_trim(rlx_context *context) {
+  return guarded([&]() -> rlx_status * {
+    RLX_CAPI_ALIVE(context);
+    context->context->trim();
+    return nullptr;
+  });
+}
+
 rlx_status *rlx_context_run(rlx_context *context, const rlx_input *inputs, size_t input_count, const size_t *indices,
                             size_t index_count, const rlx_view **outputs, size_t *output_count,
                             const rlx_run_options *options) {

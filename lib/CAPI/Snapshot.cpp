@@ -16,11 +16,20 @@ rlx_statistics describe(Texts &texts, const Statistics &from) {
   to.evictions = from.evictions;
   to.templates_made = from.templatesMade;
   to.templates_reused = from.templatesReused;
+  to.templates_dropped = from.templatesDropped;
   to.failures = from.failures;
+  to.not_ready = from.notReady;
   to.kernels_compiled = from.kernelsCompiled;
   to.kernels_reused = from.kernelsReused;
   to.code_bytes = from.codeBytes;
   to.entries = from.entries;
+  to.plan_bytes = from.planBytes;
+  to.templates = from.templates;
+  to.template_bytes = from.templateBytes;
+  to.kernels = from.kernels;
+  to.kernel_bytes = from.kernelBytes;
+  to.arena_bytes_in_use = from.arenaBytesInUse;
+  to.arena_bytes_idle = from.arenaBytesIdle;
   to.phases = texts.phases(from.times);
   to.phase_count = from.times.size();
   return to;
@@ -30,7 +39,10 @@ rlx_binding_info describe(Texts &texts, const BindingInfo &from) {
   rlx_binding_info to = {};
   to.struct_size = sizeof to;
   to.binding = texts.binding(from.binding);
+  to.state = static_cast<int32_t>(from.state);
   to.origin = static_cast<int32_t>(from.origin);
+  to.idle_ms = from.idleMs;
+  to.bytes = from.bytes;
   to.hits = from.hits;
   to.steps = from.steps;
   to.arena_bytes = from.arenaBytes;
@@ -54,6 +66,7 @@ rlx_miss_info describe(Texts &texts, const MissReport &from) {
   to.change_count = from.changes.size();
   to.first = from.first;
   to.evicted = from.evicted;
+  to.made = from.made;
   to.origin = static_cast<int32_t>(from.origin);
   to.guards_failed = texts.texts(from.guardsFailed);
   to.guard_count = from.guardsFailed.size();
@@ -61,6 +74,15 @@ rlx_miss_info describe(Texts &texts, const MissReport &from) {
   to.text = texts.text(from.text());
   return to;
 }
+
+static_assert(RLX_READY == static_cast<int>(BindingState::Ready) &&
+              RLX_MAKING == static_cast<int>(BindingState::Making) &&
+              RLX_QUEUED == static_cast<int>(BindingState::Queued));
+static_assert(RLX_WILL_HIT == static_cast<int>(Forecast::Kind::Hit) &&
+              RLX_BEING_MADE == static_cast<int>(Forecast::Kind::Making) &&
+              RLX_WILL_INSTANTIATE == static_cast<int>(Forecast::Kind::Instantiate) &&
+              RLX_NEEDS_TEMPLATE == static_cast<int>(Forecast::Kind::NewTemplate) &&
+              RLX_WILL_FAIL == static_cast<int>(Forecast::Kind::Error));
 
 } // namespace
 
@@ -120,3 +142,39 @@ rlx_status *rlx_snapshot_explain(const rlx_snapshot *snapshot, const rlx_miss_in
     return nullptr;
   });
 }
+
+rlx_status *rlx_executable_forecast(const rlx_executable *executable, const rlx_binding *binding,
+                                    rlx_forecast **forecast) {
+  return guarded([&]() -> rlx_status * {
+    RLX_CAPI_GIVEN(forecast);
+    *forecast = nullptr;
+    RLX_CAPI_ALIVE(executable);
+    RLX_CAPI_GIVEN(binding);
+    const Executable &target = *executable->executable;
+    Binding sizes;
+    if (std::optional<Error> error =
+            readBinding(binding->sizes, binding->size_count, target.model()->signature().dims.size(), sizes))
+      return fail(std::move(*error));
+    Forecast from = target.explain(sizes);
+    auto *made = new rlx_forecast;
+    made->info.struct_size = sizeof made->info;
+    made->info.kind = static_cast<int32_t>(from.kind);
+    made->info.guards_failed = made->texts.texts(from.guardsFailed);
+    made->info.guard_count = from.guardsFailed.size();
+    made->info.error = made->texts.text(from.error);
+    made->info.text = made->texts.text(from.text());
+    *forecast = made;
+    return nullptr;
+  });
+}
+
+rlx_status *rlx_forecast_get_info(const rlx_forecast *forecast, const rlx_forecast_info **info) {
+  return guarded([&]() -> rlx_status * {
+    RLX_CAPI_ALIVE(forecast);
+    RLX_CAPI_GIVEN(info);
+    *info = &forecast->info;
+    return nullptr;
+  });
+}
+
+void rlx_forecast_destroy(rlx_forecast **forecast) { destroy(forecast); }

@@ -67,6 +67,12 @@ TEST(CAPIBadInput, NullHandles) {
                RLX_INVALID_ARGUMENT, executableIsNull);
   EXPECT_FAILS(rlx_executable_get_likely(nullptr, &preparation), RLX_INVALID_ARGUMENT, executableIsNull);
   EXPECT_FAILS(rlx_executable_snapshot(nullptr, &snapshot), RLX_INVALID_ARGUMENT, executableIsNull);
+  Forecast forecast;
+  const rlx_forecast_info *forecastInfo = nullptr;
+  EXPECT_FAILS(rlx_executable_forecast(nullptr, nullptr, &forecast), RLX_INVALID_ARGUMENT, executableIsNull);
+  EXPECT_FAILS(rlx_forecast_get_info(nullptr, &forecastInfo), RLX_INVALID_ARGUMENT, "forecast is NULL");
+  rlx_forecast_destroy(nullptr);
+  EXPECT_FAILS(rlx_context_trim(nullptr), RLX_INVALID_ARGUMENT, "context is NULL");
   EXPECT_FAILS(rlx_context_create(nullptr, &context), RLX_INVALID_ARGUMENT, executableIsNull);
   EXPECT_FAILS(rlx_context_run(nullptr, nullptr, 0, nullptr, 0, &views, &count, nullptr), RLX_INVALID_ARGUMENT,
                "context is NULL");
@@ -136,6 +142,10 @@ TEST(CAPIBadInput, NullPlacesForResults) {
   EXPECT_FAILS(rlx_executable_prepare_in_background(executable, nullptr, 0, nullptr, nullptr, nullptr),
                RLX_INVALID_ARGUMENT, "'preparation'");
   EXPECT_FAILS(rlx_executable_get_likely(executable, nullptr), RLX_INVALID_ARGUMENT, "'preparation'");
+  rlx_binding binding = {};
+  EXPECT_FAILS(rlx_executable_forecast(executable, &binding, nullptr), RLX_INVALID_ARGUMENT, "'forecast'");
+  Forecast forecast;
+  EXPECT_FAILS(rlx_executable_forecast(executable, nullptr, &forecast), RLX_INVALID_ARGUMENT, "'binding'");
   EXPECT_FAILS(rlx_executable_snapshot(executable, nullptr), RLX_INVALID_ARGUMENT, "'snapshot'");
   EXPECT_FAILS(rlx_snapshot_statistics(snapshot, nullptr), RLX_INVALID_ARGUMENT, "'statistics'");
   EXPECT_FAILS(rlx_snapshot_binding_count(snapshot, nullptr), RLX_INVALID_ARGUMENT, "'count'");

@@ -206,6 +206,7 @@ TEST(CAPI, Contexts) {
     ASSERT_OK(rlx_context_run(context, &input, 1, &second, 1, &views, &count, nullptr));
     ASSERT_EQ(count, 1u);
     EXPECT_EQ(valuesOf(views[0]), x.times(2));
+    ASSERT_OK(rlx_context_trim(context));
   }
 }
 
@@ -313,6 +314,11 @@ TEST(CAPI, ReportsAndStatistics) {
   EXPECT_EQ(statistics->templates_reused, 1u);
   EXPECT_GT(statistics->kernels_compiled, 0u);
   EXPECT_GT(statistics->phase_count, 0u);
+  EXPECT_EQ(statistics->templates, 1u);
+  EXPECT_GT(statistics->plan_bytes, 0u);
+  EXPECT_GT(statistics->template_bytes, 0u);
+  EXPECT_GT(statistics->kernels, 0u);
+  EXPECT_EQ(statistics->not_ready, 0u);
   size_t count = 0;
   ASSERT_OK(rlx_snapshot_binding_count(snapshot, &count));
   ASSERT_EQ(count, 2u);
@@ -322,6 +328,8 @@ TEST(CAPI, ReportsAndStatistics) {
   EXPECT_STREQ(binding->binding.sizes[0].dim, "M"); // by name
   EXPECT_EQ(binding->binding.sizes[0].size, 3);
   EXPECT_EQ(binding->hits, 1u);
+  EXPECT_EQ(binding->state, RLX_READY);
+  EXPECT_GT(binding->bytes, 0u);
   EXPECT_FAILS(rlx_snapshot_binding(snapshot, 2, &binding), RLX_INVALID_ARGUMENT, "binding 2");
   ASSERT_OK(rlx_snapshot_explain(snapshot, &miss));
   ASSERT_NE(miss, nullptr);
@@ -330,7 +338,30 @@ TEST(CAPI, ReportsAndStatistics) {
   EXPECT_EQ(miss->changes[0].from, 3);
   EXPECT_EQ(miss->changes[0].to, 4);
   EXPECT_STREQ(miss->error, "");
+  EXPECT_TRUE(miss->made);
   EXPECT_THAT(miss->text, HasSubstr("M"));
+}
+
+TEST(CAPI, Forecasts) {
+  Executable executable = load(kJoin);
+  rlx_size sizes[] = {{"N", 2}, {"M", 3}};
+  rlx_binding binding = {sizes, 2};
+  auto kind = [&] {
+    Forecast forecast;
+    EXPECT_OK(rlx_executable_forecast(executable, &binding, &forecast));
+    const rlx_forecast_info *info = nullptr;
+    EXPECT_OK(rlx_forecast_get_info(forecast, &info));
+    EXPECT_STRNE(info->text, "");
+    EXPECT_EQ(*info->error != 0, info->kind == RLX_WILL_FAIL);
+    return info->kind;
+  };
+  EXPECT_EQ(kind(), RLX_NEEDS_TEMPLATE);
+  ASSERT_OK(rlx_executable_prepare(executable, &binding, 1));
+  EXPECT_EQ(kind(), RLX_WILL_HIT);
+  sizes[0].size = 5;
+  EXPECT_EQ(kind(), RLX_WILL_INSTANTIATE);
+  sizes[0].size = -5;
+  EXPECT_EQ(kind(), RLX_WILL_FAIL);
 }
 
 TEST(CAPI, Preparing) {

@@ -42,6 +42,7 @@ using Executable = Owned<rlx_executable, rlx_executable_destroy>;
 using Context = Owned<rlx_context, rlx_context_destroy>;
 using Tensor = Owned<rlx_tensor, rlx_tensor_destroy>;
 using Preparation = Owned<rlx_preparation, rlx_preparation_destroy>;
+using Forecast = Owned<rlx_forecast, rlx_forecast_destroy>;
 using Snapshot = Owned<rlx_snapshot, rlx_snapshot_destroy>;
 
 /// "" for success, else "CODE: MESSAGE".
