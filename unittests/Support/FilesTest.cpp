@@ -94,4 +94,38 @@ TEST_F(FilesTest, MapsRegularFiles) {
   EXPECT_THAT(mapFile(path("none")).error().message, HasSubstr("cannot open"));
 }
 
+TEST_F(FilesTest, FindsTheFileOfAMapping) {
+  std::ofstream(path("x")) << "hello";
+  Result<MappedFile> mapped = mapFile(path("x"));
+  ASSERT_TRUE(mapped);
+  // Owners know no type; an owner of something else is told apart.
+  std::shared_ptr<const void> part(mapped->owner, mapped->bytes.data() + 2);
+  const FileMapping *mapping = mappingOf(part);
+  ASSERT_TRUE(mapping);
+  EXPECT_EQ(mapping->path, path("x"));
+  EXPECT_EQ(mapping->bytes.data(), mapped->bytes.data());
+  EXPECT_EQ(mapping->bytes.size(), 5u);
+  EXPECT_EQ(mappingOf(std::make_shared<int>(1)), nullptr);
+  EXPECT_EQ(mappingOf(nullptr), nullptr);
+
+  Result<OpenFile> again = reopen(*mapping);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->bytes, 5u);
+  // Another file of that name, and a name without a file.
+  std::ofstream(path("y")) << "HELLO";
+  ASSERT_EQ(rename(path("y").c_str(), path("x").c_str()), 0);
+  EXPECT_THAT(reopen(*mapping).error().message, HasSubstr("x': it was replaced"));
+  unlink(path("x").c_str());
+  EXPECT_THAT(reopen(*mapping).error().message, HasSubstr("x': No such file"));
+  EXPECT_EQ(std::memcmp(mapped->bytes.data(), "hello", 5), 0);
+}
+
+TEST_F(FilesTest, TakesRegularFiles) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  Descriptor other(ends[1]);
+  EXPECT_THAT(takeFile(Descriptor(ends[0]), "it").error().message, HasSubstr("'it': not a regular file"));
+  EXPECT_THAT(takeFile(Descriptor(), "it").error().message, HasSubstr("cannot open 'it'"));
+}
+
 } // namespace
