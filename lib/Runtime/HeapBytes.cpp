@@ -90,4 +90,5 @@ template <typename K, typename V, typename C> size_t owned(const std::map<K, V, 
 } // namespace
 
 size_t rlx::heapBytes(const data::PlanTemplateT &plan) { return sizeof(plan) + owned(plan); }
+size_t rlx::heapBytes(const data::KernelSpecT &spec) { return sizeof(spec) + owned(spec); }
 size_t rlx::heapBytes(const ReadySpecialization &ready) { return sizeof(ready) + owned(ready); }

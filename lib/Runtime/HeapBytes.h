@@ -14,6 +14,7 @@ struct ReadySpecialization;
 /// them. What is shared, as the template of a specialization and the code of its
 /// kernels, is left out.
 size_t heapBytes(const data::PlanTemplateT &plan);
+size_t heapBytes(const data::KernelSpecT &spec);
 size_t heapBytes(const ReadySpecialization &ready);
 
 } // namespace rlx

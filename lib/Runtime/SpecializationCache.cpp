@@ -59,9 +59,9 @@ struct rlx::HeldTemplate {
 
   const TemplateTree::Template plan;
   const std::shared_ptr<const CheckedTemplate> checked;
-  const size_t bytes;
 
   // Guarded by the cache's mutex:
+  size_t bytes; ///< with the specs that `checked` keeps of its kernels
   /// Where its weights and constants lie, one per buffer; null until the first binding has found them.
   std::shared_ptr<const std::vector<const void *>> fixed;
   size_t entries = 0, makers = 0;
@@ -374,6 +374,9 @@ void SpecializationCache::hold(const Making &making, const ReadySpecialization &
     const void *owner = ready.kernels[i].owner.get();
     if (!held.kernels.emplace(owner, ready.kernels[i]).second)
       continue;
+    size_t spec = heapBytes(ready.plan->kernels[i]) + ready.plan->keys[i].capacity();
+    held.bytes += spec;
+    templateBytes += spec;
     auto [user, isNew] = kernelUsers.try_emplace(owner, 0, making.kernelBytes[i]);
     ++user->second.first;
     kernelBytes += isNew ? making.kernelBytes[i] : 0;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -221,6 +222,30 @@ TEST(CodeMemory, fallsBackToASealedFile) {
   if (WEXITSTATUS(status) == 77)
     GTEST_SKIP() << "this kernel has no PR_SET_MDWE";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+bool isResident(const void *address) {
+  auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  unsigned char state = 0;
+  EXPECT_EQ(mincore(reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(address) / page * page), page, &state), 0);
+  return state & 1;
+}
+
+TEST(CodeMemory, pagesGoWithTheLastKernelInThem) {
+  CodeMemory memory;
+  data::KernelImageT one = storing(1), two = storing(2), three = storing(3);
+  const data::KernelImageT *first[] = {&one, &two}, *second[] = {&three};
+  auto a = memory.load(first), b = memory.load(second);
+  ASSERT_TRUE(a && b);
+  ASSERT_EQ((*a)[0].region, (*b)[0].region);
+  auto *address = reinterpret_cast<void *>((*a)[0].fn);
+  (*a)[0] = {};
+  EXPECT_TRUE(isResident(address));
+  EXPECT_EQ(call((*a)[1]), 2);
+  (*a)[1] = {};
+  EXPECT_FALSE(isResident(address));
+  EXPECT_EQ(permissions(address), "r-xp"); // the mapping stays for the others
+  EXPECT_EQ(call((*b)[0]), 3);
 }
 
 TEST(CodeMemory, loadsFromManyThreads) {

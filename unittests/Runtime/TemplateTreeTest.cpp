@@ -225,7 +225,7 @@ TEST(TemplateTree, RemovedTemplatesAreMissing) {
 
 TEST(TemplateTree, KnownErrorsAreBounded) {
   TemplateTree many({"N"});
-  constexpr int64_t kBits = 11;
+  constexpr int64_t kBits = 9;
   for (int64_t n = 0; n != int64_t(1) << kBits; ++n) {
     std::vector<std::string> texts;
     for (int64_t bit = 0; bit != kBits; ++bit)
