@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #include "Bench.h"
 
-#include "rlx/Compiler/Library.h"
+#include "rlx/Compiler/Load.h"
 #include "rlx/Runtime/Engine.h"
 #include "rlx/Runtime/Executable.h"
 #include "rlx/Runtime/Load.h"
@@ -324,8 +324,12 @@ public:
 
   Sample sample(double seconds) const {
     Statistics stats = base->stats();
-    return {seconds,       statusNumber("VmRSS:"), statusNumber("Threads:"), lineCount("/proc/self/maps"),
-            stats.entries, stats.bytes()};
+    return {seconds,
+            statusNumber("VmRSS:"),
+            statusNumber("Threads:"),
+            lineCount("/proc/self/maps"),
+            stats.entries,
+            stats.planBytes + stats.templateBytes + stats.kernelBytes};
   }
 
   std::shared_ptr<Engine> engine;
@@ -381,7 +385,7 @@ int main(int argc, char **argv) {
   if (worker)
     options.compiler = CompilerPlace::Worker;
   else
-    options.compilerLibrary = compiler::library();
+    options.compilerSource = compiler::inProcess();
   Result<std::shared_ptr<Engine>> engine = Engine::create(options);
   if (!engine)
     return bench.fail(engine.error().message);
@@ -440,6 +444,7 @@ int main(int argc, char **argv) {
                                                                 {"misses", stats.misses},
                                                                 {"evictions", stats.evictions},
                                                                 {"templates made", stats.templatesMade},
+                                                                {"templates dropped", stats.templatesDropped},
                                                                 {"kernels compiled", stats.kernelsCompiled},
                                                                 {"clones", soak.clones},
                                                                 {"models that came and went", soak.models},
