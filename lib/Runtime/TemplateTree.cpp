@@ -22,6 +22,7 @@ struct TemplateTree::Node {
   PredicateProgram program;
   bool required;
   std::string op, message;
+  size_t bytes; ///< about
 
   /// As SizeAccessor::require says it, so that an error reads the same from a
   /// template as from scratch.
@@ -65,6 +66,10 @@ Result<std::shared_ptr<const TemplateTree::Node>> TemplateTree::makeNode(const d
   node->required = guard.required;
   node->op = guard.op;
   node->message = guard.message;
+  // Each name, number and operator of an expression is an object, and an instruction or two of a program.
+  constexpr size_t kCharacter = 48, kFixed = 256;
+  node->bytes = sizeof(Node) + kFixed + guard.op.size() + guard.message.size() +
+                kCharacter * (guard.predicate->lhs.size() + guard.predicate->rhs.size());
   return std::shared_ptr<const Node>(std::move(node));
 }
 
@@ -131,6 +136,7 @@ Status TemplateTree::insert(std::span<const std::unique_ptr<data::GuardT>> trail
     }
     set({Branch::Kind::Node, number});
     nodes[number] = made[i];
+    nodeBytes += made[i]->bytes;
     branches[number] = {};
     if (made[i]->required)
       branches[number][false] = {Branch::Kind::Error, 0};
@@ -139,6 +145,7 @@ Status TemplateTree::insert(std::span<const std::unique_ptr<data::GuardT>> trail
   }
   if (plan) {
     set({Branch::Kind::Template, static_cast<uint32_t>(plans.size())});
+    nodeBytes += path.capacity() * sizeof(path[0]);
     plans.push_back({std::move(plan), std::move(path)});
   } else {
     dead.push_back(path.back().first);
@@ -161,6 +168,7 @@ void TemplateTree::cut(uint32_t number, bool answer) {
         dead.push_back(at.number);
       return;
     }
+    nodeBytes -= nodes[at.number]->bytes;
     nodes[at.number] = nullptr;
     unused.push_back(at.number);
     at = parents[at.number];
@@ -199,16 +207,15 @@ void TemplateTree::remove(const Template &plan) {
     root = {};
   else
     cut(at.number, at.answer);
+  nodeBytes -= leaf->path.capacity() * sizeof(leaf->path[0]);
   for (leaf = plans.erase(leaf); leaf != plans.end(); ++leaf)
     --(leaf->path.empty() ? root : branches[leaf->path.back().first][leaf->path.back().second]).number;
   boundErrors();
 }
 
 size_t TemplateTree::bytes() const {
-  constexpr size_t kNode = 512; // with its two expressions, their programs, and two short texts
-  size_t slots = nodes.capacity() * sizeof(nodes[0]) + branches.capacity() * sizeof(branches[0]) +
-                 parents.capacity() * sizeof(parents[0]) + plans.capacity() * sizeof(plans[0]);
-  return slots + nodeCount() * (sizeof(Node) + kNode);
+  return nodes.capacity() * sizeof(nodes[0]) + branches.capacity() * sizeof(branches[0]) +
+         parents.capacity() * sizeof(parents[0]) + plans.capacity() * sizeof(plans[0]) + nodeBytes;
 }
 
 TemplateTree::Found TemplateTree::lookup(std::span<const int64_t> sizes) const {

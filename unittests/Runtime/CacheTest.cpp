@@ -8,6 +8,9 @@
 #include <condition_variable>
 #include <fstream>
 #include <future>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <random>
 #include <set>
 #include <sys/mman.h>
@@ -352,6 +355,34 @@ TEST(Cache, BytesAreBounded) {
   }
   EXPECT_EQ(tiny.cache->stats().templatesDropped, 3u);
 }
+
+#if defined(__GLIBC__) && !defined(RLX_SANITIZED)
+TEST(Cache, BytesAreWhatTheAllocatorGave) {
+  auto expectNear = [](size_t counted, size_t given) {
+    double share = static_cast<double>(counted) / static_cast<double>(given);
+    EXPECT_GE(share, 0.75) << counted << " of " << given;
+    EXPECT_LE(share, 1.15) << counted << " of " << given;
+  };
+  TestCache room(oneTemplate, 5000);
+  room.origin(5000);
+  size_t given = mallinfo2().uordblks;
+  Statistics before = room.cache->stats();
+  for (int64_t n = 0; n != 2000; ++n)
+    room.origin(n);
+  Statistics after = room.cache->stats();
+  expectNear(after.planBytes + after.templateBytes - before.planBytes - before.templateBytes,
+             mallinfo2().uordblks - given);
+
+  TestCache each(templateEach, 5000);
+  given = mallinfo2().uordblks;
+  for (int64_t n = 100; n != 600; ++n)
+    each.origin(n);
+  after = each.cache->stats();
+  // The kernels of this test have no code.
+  expectNear(after.planBytes + after.templateBytes + after.kernelBytes - 64 * after.kernels,
+             mallinfo2().uordblks - given);
+}
+#endif
 
 TEST(Cache, TemplatesWithoutSpecializationsAreBounded) {
   constexpr auto kIdle = static_cast<int64_t>(SpecializationCache::kIdleTemplates);

@@ -120,6 +120,7 @@ private:
   std::deque<uint32_t> dead;    // requirements that lead to errors only, or did, oldest first
   Branch root;
   std::vector<Leaf> plans;
+  size_t nodeBytes = 0; // of what `nodes` and `plans` point to
 };
 
 } // namespace rlx
