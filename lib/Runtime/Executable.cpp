@@ -311,9 +311,7 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
 }
 
 Result<std::vector<Tensor>> Executable::run(std::span<const NamedTensor> inputs, const RunOptions &options) {
-  std::vector<size_t> all(state->signature().outputs.size());
-  std::iota(all.begin(), all.end(), 0);
-  return runReadOutputs(inputs, all, options);
+  return runReadOutputs(inputs, state->setup->allOutputs, options);
 }
 
 Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTensor> inputs,
@@ -332,28 +330,31 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
     return found.takeError();
 
   std::vector<Tensor> results(outputs.size());
-  std::vector<OutputBuffer> buffers;
-  buffers.reserve(outputs.size());
-  std::vector<size_t> first(signature.outputs.size(), outputs.size()); // where an output is asked for first
+  std::array<OutputBuffer, 8> few; // most models have no more
+  std::vector<OutputBuffer> many(outputs.size() <= few.size() ? 0 : outputs.size());
+  OutputBuffer *buffers = many.empty() ? few.data() : many.data();
+  size_t count = 0;
+  Bits seen(signature.outputs.size());
   for (size_t i = 0; i != outputs.size(); ++i) {
     size_t output = outputs[i];
-    if (first[output] != outputs.size())
+    if (!seen.set(output))
       continue;
-    first[output] = i;
     const data::TensorSpecT &spec = *signature.outputs[output];
     Result<Tensor> tensor =
         Tensor::allocate(spec.type, found->outputShapes()[output], state->engine().options().allocator);
     if (!tensor)
       return Error{tensor.error().code, outputTitle(spec.name) + ": " + tensor.error().message};
     results[i] = std::move(*tensor);
-    buffers.push_back({spec.name, spec.type, results[i].data(), results[i].bytes()});
+    buffers[count++] = {spec.name, spec.type, results[i].data(), results[i].bytes()};
   }
-  if (Status status = state->run(*found, inputs, buffers, params->get(), options); !status)
+  if (Status status = state->run(*found, inputs, std::span(buffers, count), params->get(), options); !status)
     return status.takeError();
-  for (size_t i = 0; i != outputs.size(); ++i) {
-    if (first[outputs[i]] == i)
+  for (size_t i = 0; count != outputs.size() && i != outputs.size(); ++i) {
+    if (results[i].data())
       continue;
-    const Tensor &made = results[first[outputs[i]]];
+    // Asked for before.
+    const Tensor &made =
+        results[static_cast<size_t>(std::find(outputs.begin(), outputs.end(), outputs[i]) - outputs.begin())];
     Result<Tensor> copy = Tensor::allocate(made.type(), made.shape(), state->engine().options().allocator);
     if (!copy)
       return copy.takeError();
@@ -534,6 +535,8 @@ Result<std::shared_ptr<Executable>> Executable::create(std::shared_ptr<Engine> e
       return buckets.takeError();
     setup->buckets = std::move(*buckets);
   }
+  setup->allOutputs.resize(model->signature().outputs.size());
+  std::iota(setup->allOutputs.begin(), setup->allOutputs.end(), 0);
   auto state = std::make_shared<State>();
   state->params.resize(model->signature().params.size());
   state->rng = options.rng;

@@ -18,6 +18,7 @@ struct ExecutableSetup {
   std::optional<BindingSolver> tightened;
   Buckets buckets;
   std::shared_ptr<Preparation> likely;
+  std::vector<size_t> allOutputs; ///< 0, 1, ...
 
   const BindingSolver &solver() const { return tightened ? *tightened : cache->model->solver(); }
 };

@@ -114,8 +114,6 @@ private:
   bool overflown = false;
 };
 
-using Room = BlockSize; // until its last user has the new name
-
 /// A run that is being set up.
 struct RunFrame {
   const ReadySpecialization &ready;

@@ -3,7 +3,6 @@
 #include "ExecutableState.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace rlx;
 
@@ -16,7 +15,6 @@ struct RunContext::State {
   std::vector<OutputBuffer> buffers;
   std::vector<int64_t> shapes; ///< of `outputs`, one behind the other
   std::vector<size_t> first;   ///< per output of the signature: where it is asked for first
-  std::vector<size_t> all;     ///< every output
 };
 
 namespace {
@@ -46,13 +44,11 @@ RunContext::~RunContext() = default;
 std::unique_ptr<RunContext> Executable::createContext() {
   auto made = std::make_unique<RunContext::State>();
   made->executable = state;
-  made->all.resize(state->signature().outputs.size());
-  std::iota(made->all.begin(), made->all.end(), 0);
   return std::unique_ptr<RunContext>(new RunContext(std::move(made)));
 }
 
 Result<std::span<const RawOutput>> RunContext::run(std::span<const NamedTensor> inputs, const RunOptions &options) {
-  return runReadOutputs(inputs, state->all, options);
+  return runReadOutputs(inputs, state->executable->setup->allOutputs, options);
 }
 
 Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const NamedTensor> inputs,
