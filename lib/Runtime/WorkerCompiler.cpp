@@ -103,6 +103,10 @@ public:
 
   Result<LoadedModel> loadModule(std::string_view text, std::shared_ptr<WeightTable> weights,
                                  const LoadOptions &) override {
+    if (text.size() > kMaxText)
+      return Error{ErrorCode::Unsupported, "a module of " + std::to_string(text.size()) +
+                                               " bytes is too long for a worker; its weights belong "
+                                               "beside it"};
     data::WorkerLoadModuleT request;
     request.model = pool->newModel();
     request.text = text;
@@ -123,6 +127,9 @@ public:
   }
 
 private:
+  /// A message has less than 2 GiB.
+  static constexpr size_t kMaxText = size_t(1) << 30;
+
   /// `weights`: those that the host has; null where the worker found them.
   Result<LoadedModel> load(WorkerCall call, const std::string &name, std::shared_ptr<WeightTable> weights) {
     std::vector<MappedFile> files;

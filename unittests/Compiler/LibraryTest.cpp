@@ -14,9 +14,15 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                                                   \
+    (defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer)))
+#define RLX_OTHER_MALLOC
+#endif
 
 using namespace rlx;
 using testing::AllOf;
@@ -51,6 +57,24 @@ Error errorOf() {
   Result<LoadedModel> loaded = loadModule(*engine(), kModule, nullptr);
   EXPECT_FALSE(loaded);
   return loaded ? Error{} : loaded.error();
+}
+
+/// "right", or what went wrong.
+std::string resultIn(const std::shared_ptr<Engine> &engine, float last) {
+  Result<LoadedModel> loaded = loadModule(*engine, kModule, nullptr);
+  if (!loaded)
+    return loaded.error().message;
+  auto executable = Executable::create(engine, loaded->model);
+  if (!executable)
+    return executable.error().message;
+  std::vector<float> x = {1, -2, last};
+  std::vector<int64_t> shape = {3};
+  NamedTensor inputs[] = {{"x", {data::ElementType::F32, shape, x.data(), 12}}};
+  auto outputs = (*executable)->run(inputs);
+  if (!outputs)
+    return outputs.error().message;
+  auto y = (*outputs)[0].as<float>();
+  return y[0] == 2 && y[1] == -4 && y[2] == 2 * last ? "right" : "wrong";
 }
 
 std::string maps() {
@@ -91,6 +115,20 @@ TEST(Library, AnotherBuild) {
   EXPECT_THAT(error.message, AllOf(HasSubstr(RLX_TEST_OTHER_LIBRARY), HasSubstr("9.9.9-abc"), HasSubstr(buildId())));
 }
 
+// In a process of its own, started by the next test.
+TEST(Library, DISABLED_Value) { EXPECT_EQ(resultIn(engine(), 7), "right"); }
+
+#ifndef RLX_OTHER_MALLOC
+// Memory goes between the compiler and the C library in both directions, so that a mix of two would end the process.
+TEST(Library, InAProcessWithAMallocOfItsOwn) {
+  std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  std::string command = "LD_PRELOAD='" RLX_TEST_OTHER_MALLOC "' RLX_COMPILER_LIBRARY='" RLX_TEST_COMPILER_LIBRARY
+                        "' '" +
+                        self + "' --gtest_also_run_disabled_tests --gtest_filter=Library.DISABLED_Value > /dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+#endif
+
 TEST(Library, OpenedWhenNeededBesideAnotherMlir) {
   ASSERT_TRUE(dlopen(RLX_TEST_OTHER_LIBRARY, RTLD_NOW | RTLD_GLOBAL)) << dlerror();
   constexpr const char *symbol = "_ZN4mlir6verifyEPNS_9OperationEb";
@@ -104,28 +142,10 @@ TEST(Library, OpenedWhenNeededBesideAnotherMlir) {
   std::vector<std::thread> threads;
   std::vector<std::string> results(4);
   for (size_t t = 0; t != results.size(); ++t)
-    threads.emplace_back([&, t] {
-      Result<LoadedModel> loaded = loadModule(*made, kModule, nullptr);
-      if (!loaded) {
-        results[t] = loaded.error().message;
-        return;
-      }
-      auto executable = Executable::create(made, loaded->model);
-      std::vector<float> x = {1, -2, static_cast<float>(t)};
-      std::vector<int64_t> shape = {3};
-      NamedTensor inputs[] = {{"x", {data::ElementType::F32, shape, x.data(), 12}}};
-      auto outputs = (*executable)->run(inputs);
-      if (!outputs) {
-        results[t] = outputs.error().message;
-        return;
-      }
-      auto y = (*outputs)[0].as<float>();
-      results[t] = y[0] == 2 && y[1] == -4 && y[2] == static_cast<float>(2 * t) ? "right" : "wrong";
-    });
+    threads.emplace_back([&, t] { results[t] = resultIn(made, static_cast<float>(t)); });
   for (std::thread &thread : threads)
     thread.join();
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                                                   \
-    (defined(__has_feature) && (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer)))
+#ifdef RLX_OTHER_MALLOC
   // A malloc of the process's own forbids to bind the compiler to its own MLIR first.
   for (const std::string &result : results)
     EXPECT_THAT(result, HasSubstr("another MLIR"));
