@@ -14,7 +14,9 @@
 
 using namespace rlx;
 
-uint64_t rlx::hashSizes(std::span<const int64_t> sizes) { return XXH3_64bits(sizes.data(), sizes.size_bytes()); }
+uint64_t rlx::hashSizes(std::span<const int64_t> sizes, uint64_t seed) {
+  return XXH3_64bits_withSeed(sizes.data(), sizes.size_bytes(), seed);
+}
 
 namespace {
 int64_t steadyNs() {
@@ -94,7 +96,7 @@ BindingTable::Entry *BindingTable::lookup(std::span<const int64_t> sizes, uint64
 }
 
 std::shared_ptr<const ReadySpecialization> BindingTable::find(std::span<const int64_t> sizes) {
-  uint64_t hash = hashSizes(sizes);
+  uint64_t hash = this->hash(sizes);
   int64_t now = useStamp();
   Stripe &mine = stripe();
   std::lock_guard lock(mine.mutex);
@@ -107,12 +109,10 @@ std::shared_ptr<const ReadySpecialization> BindingTable::find(std::span<const in
   return entry->ready;
 }
 
-BindingTable::Entry *BindingTable::peek(std::span<const int64_t> sizes) const {
-  return lookup(sizes, hashSizes(sizes));
-}
+BindingTable::Entry *BindingTable::peek(std::span<const int64_t> sizes) const { return lookup(sizes, hash(sizes)); }
 
 void BindingTable::insert(std::unique_ptr<Entry> entry, Garbage &garbage) {
-  entry->hash = hashSizes(entry->sizes);
+  entry->hash = hash(entry->sizes);
   Slots *slots = current.load(std::memory_order_relaxed);
   auto put = [](Slots &into, Entry *entry, std::memory_order order) {
     size_t i = entry->hash & into.mask;
@@ -181,7 +181,7 @@ std::optional<std::pair<int64_t, Sizes>> BindingTable::latest() {
 
 size_t BindingTable::probes(std::span<const int64_t> sizes) const {
   size_t count = 0;
-  (void)lookup(sizes, hashSizes(sizes), &count);
+  (void)lookup(sizes, hash(sizes), &count);
   return count;
 }
 

@@ -17,7 +17,7 @@ namespace rlx {
 using Sizes = std::vector<int64_t>;
 
 /// Hash of the sizes of a binding.
-uint64_t hashSizes(std::span<const int64_t> sizes);
+uint64_t hashSizes(std::span<const int64_t> sizes, uint64_t seed = 0);
 
 /// What uses are stamped with: ticks of a clock that all cores share and that costs
 /// next to nothing to read.
@@ -81,6 +81,10 @@ public:
   void remove(const Entry &entry, Garbage &garbage);
   /// Returns when nobody reads the garbage any more. Any thread may call it.
   void settle(Garbage &garbage);
+
+  /// As this table hashes. The seed is its address: nobody who chooses sizes can
+  /// choose them to collide.
+  uint64_t hash(std::span<const int64_t> sizes) const { return hashSizes(sizes, reinterpret_cast<uintptr_t>(this)); }
 
   size_t count() const { return live; }
   std::vector<Entry *> entries() const;

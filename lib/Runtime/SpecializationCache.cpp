@@ -183,7 +183,7 @@ void SpecializationCache::reportMiss(std::span<const int64_t> sizes) {
   MissReport report;
   report.binding = model->solver().binding(sizes);
   report.first = !before;
-  report.evicted = std::find(evicted.begin(), evicted.end(), hashSizes(sizes)) != evicted.end();
+  report.evicted = std::find(evicted.begin(), evicted.end(), table.hash(sizes)) != evicted.end();
   if (before)
     for (size_t i = 0; i != sizes.size(); ++i)
       if ((*before)[i] != sizes[i])
