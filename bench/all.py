@@ -20,7 +20,10 @@ build/bench/compare.png. With --write the blocks of docs/Performance.md are repl
 
 Example: bench/all --write"""
 
-NAMES = ("machine", "compare", "gemm", "matmul", "attention", "rows", "math", "new-binding", "compile", "memory")
+NAMES = (
+    *("machine", "compare", "gemm", "matmul", "attention", "rows", "math"),
+    *("new-binding", "compile", "dispatch", "memory"),
+)
 PAGE = report.ROOT / "docs" / "Performance.md"
 
 

@@ -22,7 +22,7 @@ declare -A packages=(
   [build]="ca-certificates git g++ clang-22 lld-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools cmake
            ninja-build ccache libonnx-dev libprotobuf-dev protobuf-compiler libflatbuffers-dev flatbuffers-compiler
            nlohmann-json3-dev libcli11-dev libfmt-dev libxxhash-dev libgtest-dev libgmock-dev zlib1g-dev libzstd-dev
-           python3 python3-venv"
+           python3 python3-dev python3-venv"
   [test]="libonnx-testdata pkgconf libllvm15"
   [bench]="libdnnl-dev libopenblas-dev"
 )

@@ -29,7 +29,7 @@ from ._errors import (
 )
 from ._executable import BoundRun, Executable, Params, Preparation, load
 from ._rlx import version as _version
-from ._types import BindingInfo, DimInfo, Hint, MissInfo, Outputs, Progress, Rng, TensorInfo, power_of_two
+from ._types import BindingInfo, DimInfo, Forecast, Hint, MissInfo, Outputs, Progress, Rng, TensorInfo, power_of_two
 
 #: Of the library.
 __version__: str = _version()
@@ -44,6 +44,7 @@ __all__ = [
     "Error",
     "ErrorCode",
     "Executable",
+    "Forecast",
     "Hint",
     "Internal",
     "InvalidArgument",

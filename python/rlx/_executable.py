@@ -12,7 +12,7 @@ from ._atexit import watch
 from ._check import count, integer
 from ._engine import Engine, Model
 from ._errors import InvalidArgument
-from ._types import BindingInfo, Hint, MissInfo, Progress, Rng
+from ._types import BindingInfo, Forecast, Hint, MissInfo, Progress, Rng
 
 #: What may be an input: an array of numpy or of anything that speaks DLPack, or plain Python values.
 ArrayLike = typing.Any
@@ -244,7 +244,7 @@ class Executable(_rlx.Executable):
 
     def stats(self) -> "dict[str, typing.Any]":
         """Counts since the executable was made, its clones' among them: hits, misses, evictions, failures, entries held
-        now, templates and kernels, bytes of code, milliseconds by phase."""
+        now, templates and kernels, bytes of code, milliseconds by phase; and the memory of the engine's runs."""
         return super().get_stats()
 
     def bindings(self) -> "list[BindingInfo]":
@@ -255,6 +255,10 @@ class Executable(_rlx.Executable):
         """Why the latest miss missed; None before the first. str() of it is for people."""
         miss = super().get_explain()
         return None if miss is None else MissInfo(**miss)
+
+    def forecast(self, binding: "Binding | None" = None, **sizes: int) -> Forecast:
+        """What a run at a binding, of every dim, would meet now: forecast(batch=8, seq=128). Changes nothing."""
+        return Forecast(**super().get_forecast({**(binding or {}), **sizes}))
 
     def clone(self) -> "Executable":
         """Another one that shares graph, weights, kernels, cache and statistics; owns params (as they are now) and rng.

@@ -72,9 +72,15 @@ class Progress(typing.NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class BindingInfo:
-    """A specialization that an executable holds."""
+    """A specialization that an executable holds. Of one that is not ready only binding and state are told."""
 
     binding: "dict[str, int]"
+    #: "ready"; "making": some thread makes it; "queued": a background thread will.
+    state: str
+    #: Since it was used last, or made.
+    idle_ms: float
+    #: What it takes in the cache, template and kernels apart.
+    bytes: int
     #: How it was made: "instantiated" from a template there was, or "new": the compiler was asked for a template.
     origin: str
     #: Runs it served after the one that made it.
@@ -98,11 +104,29 @@ class MissInfo:
     changes: "dict[str, tuple[int, int]]"
     #: There was no run before.
     first: bool
+    #: False: it is still being made, or failed.
+    made: bool
     #: It had been in the cache.
     evicted: bool
     origin: str
     guards_failed: "tuple[str, ...]"
     #: What it ended in; "" when it did not fail.
+    error: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
+class Forecast:
+    """What a run at a binding would meet now. str() of it is for people."""
+
+    #: "hit", "being made", "instantiate" (a template holds there), "compile" (none does), "fail" (the sizes are in error).
+    kind: str
+    #: Of each template there is, the guard that does not hold.
+    guards_failed: "tuple[str, ...]"
+    #: Where it would fail; else "".
     error: str
     text: str
 

@@ -400,6 +400,15 @@ nb::dict Executable::stats() const {
   result["kernels_compiled"] = statistics->kernels_compiled;
   result["kernels_reused"] = statistics->kernels_reused;
   result["code_bytes"] = statistics->code_bytes;
+  result["templates_dropped"] = statistics->templates_dropped;
+  result["not_ready"] = statistics->not_ready;
+  result["plan_bytes"] = statistics->plan_bytes;
+  result["templates"] = statistics->templates;
+  result["template_bytes"] = statistics->template_bytes;
+  result["kernels"] = statistics->kernels;
+  result["kernel_bytes"] = statistics->kernel_bytes;
+  result["arena_bytes_in_use"] = statistics->arena_bytes_in_use;
+  result["arena_bytes_idle"] = statistics->arena_bytes_idle;
   result["ms_by_phase"] = phasesOf(statistics->phases, statistics->phase_count);
   return result;
 }
@@ -415,6 +424,9 @@ nb::list Executable::bindings() const {
     check(rlx_snapshot_binding(snapshot.get(), i, &info));
     nb::dict one;
     one["binding"] = bindingOf(info->binding);
+    one["state"] = info->state == RLX_READY ? "ready" : info->state == RLX_MAKING ? "making" : "queued";
+    one["idle_ms"] = info->idle_ms;
+    one["bytes"] = info->bytes;
     one["origin"] = originName(info->origin);
     one["hits"] = info->hits;
     one["steps"] = info->steps;
@@ -441,11 +453,29 @@ nb::object Executable::explain() const {
   result["binding"] = bindingOf(miss->binding);
   result["changes"] = changes;
   result["first"] = miss->first != 0;
+  result["made"] = miss->made != 0;
   result["evicted"] = miss->evicted != 0;
   result["origin"] = originName(miss->origin);
   result["guards_failed"] = nb::tuple(textsOf(miss->guards_failed, miss->guard_count));
   result["error"] = textOf(miss->error);
   result["text"] = textOf(miss->text);
+  return result;
+}
+
+nb::dict Executable::forecast(nb::dict binding) const {
+  Sizes sizes = sizesOf(binding);
+  std::vector<rlx_size> views = viewsOf(sizes);
+  rlx_binding of{views.data(), views.size()};
+  Handle<rlx_forecast, rlx_forecast_destroy> forecast;
+  check(rlx_executable_forecast(get(), &of, forecast.put()));
+  const rlx_forecast_info *info = nullptr;
+  check(rlx_forecast_get_info(forecast.get(), &info));
+  const char *kinds[] = {"hit", "being made", "instantiate", "compile", "fail"};
+  nb::dict result;
+  result["kind"] = info->kind >= 0 && info->kind < 5 ? kinds[info->kind] : "unknown";
+  result["guards_failed"] = nb::tuple(textsOf(info->guards_failed, info->guard_count));
+  result["error"] = textOf(info->error);
+  result["text"] = textOf(info->text);
   return result;
 }
 
@@ -471,7 +501,8 @@ void rlxpy::defineExecutable(nb::module_ &module) {
       .def("solve_sizes", &Executable::solve)
       .def("get_stats", &Executable::stats)
       .def("get_bindings", &Executable::bindings)
-      .def("get_explain", &Executable::explain);
+      .def("get_explain", &Executable::explain)
+      .def("get_forecast", &Executable::forecast);
   nb::class_<BoundRun>(module, "BoundRun", nb::type_slots(boundRunSlots))
       .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object>(), nb::arg(), nb::arg(), nb::arg(),
            nb::arg().none(), nb::arg().none());

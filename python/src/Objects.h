@@ -97,6 +97,7 @@ public:
   nb::dict stats() const;
   nb::list bindings() const;
   nb::object explain() const;
+  nb::dict forecast(nb::dict binding) const;
 
   /// Runs in progress keep the handle beyond close(). With the GIL held.
   void enter() const { ++users; }

@@ -33,7 +33,7 @@ def program(name: str):
     return module
 
 
-PROGRAMS = {name: program(name) for name in ("all", "compare", "compile", "memory", "new-binding")}
+PROGRAMS = {name: program(name) for name in ("all", "compare", "compile", "dispatch", "memory", "new-binding")}
 compare = PROGRAMS["compare"]
 
 
@@ -97,6 +97,7 @@ class ArgumentsTest(unittest.TestCase):
             ("compare", ["--threads", "0"], "--threads"),
             ("compare", ["--rounds", "0"], "--rounds"),
             ("compile", ["--bogus"], "--bogus"),
+            ("dispatch", ["--rounds", "0"], "--rounds"),
             ("memory", ["--models", "bert"], "bert"),
             ("new-binding", ["--parts", "end"], "end"),
             ("all", ["--only", "start"], "start"),

@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -30,6 +31,8 @@ rlx = None
 
 def setUpModule():
     global rlx
+    if re.search(r"^RLX_SANITIZE(:\w+)?=.+$", (BUILD / "CMakeCache.txt").read_text(), re.M):
+        raise unittest.SkipTest("Python without sanitizers cannot load libraries with them")
     sys.path.insert(0, str(python_package.make(BUILD)))
     import rlx as package
 
@@ -404,6 +407,10 @@ class SizesTest(Folder):
         self.assertEqual(miss.changes, {"batch": (2, 3)})
         self.assertIn("batch", str(miss))
         self.assertIsNone(self.add().explain())
+        self.assertEqual({each.state for each in held}, {"ready"})
+        self.assertEqual(exe.forecast(batch=2, length=5).kind, "hit")
+        self.assertIn(exe.forecast({"batch": 4}, length=5).kind, ("instantiate", "compile"))
+        self.assertEqual(stats["misses"], exe.stats()["misses"])
 
     def test_prepare(self):
         exe = self.two()
@@ -950,6 +957,21 @@ class ProcessTest(Folder):
             "exe(x, x)\n",
             str(self.folder / "two.onnx"),
         )
+
+    def test_example(self):
+        """examples/python answers, at sizes that change with every request, and holds no more of them than it says."""
+        environment = os.environ | {"PYTHONPATH": str(BUILD / "python" / "site")}
+        command = [sys.executable, str(ROOT / "examples" / "python" / "server.py"), "--seconds", "2", "--threads", "3"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        for line in re.findall(r"^\d s: .*$", done.stdout, re.M):
+            answers, held, hits, misses = map(
+                int, re.search(r"(\d+) answers; (\d+) .*? (\d+) hits, (\d+)", line).groups()
+            )
+            self.assertGreater(answers, 0)
+            self.assertLessEqual(held, 64)
+            self.assertGreaterEqual(hits + misses + 3, answers)
+        self.assertRegex(done.stdout, r"\n\d+ answers in all; the last miss: ")
 
     def test_fork(self):
         """A child of a fork is told, rather than left waiting for threads that it does not have."""
