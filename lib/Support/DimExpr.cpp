@@ -707,7 +707,8 @@ struct DimExpr::Builder {
       for (size_t i = 0; i < n.operands.size(); ++i) {
         std::string term;
         print(n.operands[i], term);
-        if (i > 0 && term[0] != '-')
+        // The lowest number has no magnitude of 64 bits: "N+-9223372036854775808" is read back, with '-' it is not.
+        if (i > 0 && (term[0] != '-' || term.starts_with("-9223372036854775808")))
           out += '+';
         out += term;
       }

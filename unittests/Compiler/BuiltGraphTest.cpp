@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "CompilerTest.h"
 
+#include "RandomCalls.h"
+
 #include "rlx/Import/GraphBuilder.h"
 
 #include "mlir/IR/Builders.h"
@@ -308,6 +310,14 @@ TEST(BuiltGraph, AThousandOps) {
     y = b.add(b.max(y, x), 1);
   Loaded loaded(modelOf(b, {{"y", y}}));
   EXPECT_FLOATS(loaded.outputs({f32({3}, {0, 1, -7})})[0], ({3}), {500, 501, 493});
+}
+
+TEST(BuiltGraph, IssueTheLowestNumberInASize) {
+  GraphBuilder b;
+  declare(b, {"N"});
+  GraphValue y = b.add(b.dimValues({"N"}), b.scalar(I64, INT64_MIN)); // folds to the expression
+  Loaded loaded(modelOf(b, {{"y", y}, {"x", b.input("x", F32, {"N"})}}));
+  EXPECT_LONGS(loaded.outputs({f32({3}, {0, 0, 0})})[0], ({1}), {INT64_MIN + 3});
 }
 
 TEST(BuiltGraph, ModulesThatCannotBeLoaded) {
@@ -743,6 +753,69 @@ TEST(BuiltGraph, RandomGraphsAgreeWithAnInterpreter) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomGraph(seed).check();
   }
+}
+
+/// Graphs that nobody would write, but that are legal: they load and run, or say what is wrong.
+TEST(BuiltGraph, AnythingThatIsBuiltRunsOrSaysWhyNot) {
+  size_t ran = 0, refused = 0;
+  for (uint32_t seed = 0; seed != 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    GraphBuilder builder;
+    size_t bad = 0;
+    std::vector<GraphValue> values = test::callRandomly(builder, random, 60, bad);
+    std::vector<GraphOutput> outputs;
+    for (int i = 0; i != 3; ++i)
+      outputs.push_back({"out" + std::to_string(i), values[random() % values.size()]});
+    Result<BuiltGraph> built = builder.finish(outputs);
+    if (!built)
+      continue; // a dim in outputs only
+    auto loaded = compiler::loadModule(*built->module, built->weights);
+    if (!loaded) {
+      EXPECT_FALSE(loaded.error().message.empty());
+      EXPECT_NE(loaded.error().code, ErrorCode::Internal) << loaded.error().message << built->text();
+      ++refused;
+      continue;
+    }
+    Loaded executable(loaded->model);
+    const data::ModelSignatureT &signature = loaded->model->signature();
+    for (int64_t n : {2, 1, 0, 5}) {
+      Binding binding = {{"N", n}, {"M", 3}};
+      auto sizesOf = [&](const std::vector<DimExpr> &dims) {
+        Shape shape;
+        for (const DimExpr &dim : dims) {
+          Result<int64_t> size = dim.evaluate(binding);
+          shape.push_back(size && *size >= 0 && *size < 1000 ? *size : 0);
+        }
+        return shape;
+      };
+      auto zerosOf = [&](const data::TensorSpecT &spec, const std::vector<DimExpr> &dims) {
+        Value value{spec.type, sizesOf(dims), {}};
+        int64_t count = elementCount(value.shape).value_or(0);
+        value.bytes.resize(static_cast<size_t>(std::min<int64_t>(count, 1 << 20)) * elementSize(spec.type));
+        return value;
+      };
+      for (size_t i = 0; i != signature.params.size(); ++i) {
+        Value value = zerosOf(*signature.params[i], loaded->model->paramShapes()[i]);
+        (void)executable->setParamTyped(signature.params[i]->name, std::as_bytes(std::span(value.bytes)), value.type);
+      }
+      std::vector<Value> inputs;
+      for (size_t i = 0; i != signature.inputs.size(); ++i)
+        inputs.push_back(zerosOf(*signature.inputs[i], loaded->model->inputShapes()[i]));
+      RunOptions options;
+      options.binding = binding;
+      auto results = executable.run(inputs, options);
+      if (results) {
+        ++ran;
+        continue;
+      }
+      ++refused;
+      EXPECT_FALSE(results.error().message.empty());
+      EXPECT_NE(results.error().code, ErrorCode::Internal) << results.error().message << built->text();
+    }
+  }
+  EXPECT_GT(ran, 20u);
+  EXPECT_GT(refused, 0u);
 }
 
 } // namespace

@@ -5,11 +5,16 @@
 //===----------------------------------------------------------------------===//
 #include "rlx/Import/GraphBuilder.h"
 
+#include "RandomCalls.h"
+
 #include "rlx/Import/ModuleIO.h"
 
 #include "mlir/IR/Verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+
+#include <cmath>
+#include <random>
 
 using namespace rlx;
 using data::ElementType;
@@ -416,6 +421,27 @@ TEST(GraphBuilder, EveryNameIsFreeInAnotherRole) {
   GraphValue sum =
       b.add(b.add(b.input("n", F32, {"n"}), b.param("n", F32, {"n"})), b.weight<float>("n", {1}, Floats{1}));
   EXPECT_TRUE(static_cast<bool>(b.node("n").finish({{"n", sum}})));
+}
+
+/// Calls of every kind with arguments of every kind: a value or an error, and a module that verifies at the end.
+TEST(GraphBuilder, AnyCallsInAnyOrder) {
+  size_t good = 0, bad = 0;
+  for (uint32_t seed = 0; seed != 20; ++seed) {
+    std::mt19937 random(seed);
+    GraphBuilder b;
+    std::vector<GraphOutput> outputs;
+    for (const GraphValue &value : test::callRandomly(b, random, 400, bad))
+      outputs.push_back({"out" + std::to_string(outputs.size()), value});
+    good += outputs.size();
+    auto built = b.finish(outputs);
+    // Names that occur in random numbers alone, say, cannot be bound: that is for the whole graph to tell.
+    if (!built) {
+      EXPECT_EQ(built.error().code, ErrorCode::InvalidModel);
+      EXPECT_THAT(built.error().message, HasSubstr("occurs only in outputs"));
+    }
+  }
+  EXPECT_GT(good, 1000u);
+  EXPECT_GT(bad, 1000u);
 }
 
 TEST(GraphBuilder, AThousandOps) {

@@ -217,6 +217,14 @@ TEST(DimExpr, RandomBytesNeverCrashTheParser) {
   EXPECT_GT(parsed, 100);
 }
 
+TEST(DimExpr, IssueTheLowestNumberIsReadBack) {
+  DimExpr n = DimExpr::symbol("n"), m = DimExpr::symbol("m"), lowest(INT64_MIN);
+  for (const DimExpr &e : {lowest, n + lowest, m + n * lowest, n * lowest, n * lowest + lowest,
+                           DimExpr::min(n + lowest, m), n * n + lowest * m - 1})
+    EXPECT_EQ(parse(e.str()), e) << e.str();
+  EXPECT_EQ((n + lowest).str(), "n+-9223372036854775808");
+}
+
 //===--- overflow -------------------------------------------------------------===//
 
 TEST(DimExpr, OverflowIsKeptAndReported) {
