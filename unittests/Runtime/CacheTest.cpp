@@ -95,6 +95,12 @@ private:
   int waiting = 0;
 };
 
+template <typename Condition> void eventually(Condition condition) {
+  for (int i = 0; i != 20000 && !condition(); ++i)
+    std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(condition());
+}
+
 struct TestCache {
   std::shared_ptr<FakeCompiler> compiler;
   std::shared_ptr<Engine> engine;
@@ -112,6 +118,16 @@ struct TestCache {
     EXPECT_OK(model);
     cache = std::make_shared<SpecializationCache>(engine, *model, entries, bytes);
   }
+
+  /// Until the background has ended too: it may be about to call what the test owns.
+  ~TestCache() {
+    std::weak_ptr<Engine> ended = engine;
+    cache = nullptr;
+    engine = nullptr;
+    eventually([&] { return ended.expired(); });
+  }
+  TestCache(const TestCache &) = delete;
+  TestCache &operator=(const TestCache &) = delete;
 
   Result<SpecializationCache::Acquired> get(int64_t n, OnMiss onMiss = OnMiss::Wait,
                                             std::optional<std::chrono::nanoseconds> timeout = {}) {
@@ -152,12 +168,6 @@ struct TestCache {
     return cache->prepareInBackground(std::move(sizes), std::move(progress));
   }
 };
-
-template <typename Condition> void eventually(Condition condition) {
-  for (int i = 0; i != 20000 && !condition(); ++i)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_TRUE(condition());
-}
 
 void inThreads(int count, const std::function<void(int)> &body) {
   std::vector<std::thread> threads;
@@ -833,7 +843,8 @@ TEST(Preparation, AnEngineMayEndInItsOwnThread) {
     ASSERT_OK(job);
     gate->await();
     std::weak_ptr<Engine> engine = room->engine;
-    room.reset();
+    room->cache = nullptr;
+    room->engine = nullptr;
     EXPECT_FALSE(engine.expired());
     gate->open();
     eventually([&] { return engine.expired(); });

@@ -95,8 +95,8 @@ struct EngineOptions {
   int threads = 0;
   /// The caller's threads. Null: the engine starts its own.
   std::shared_ptr<ThreadPool> pool;
-  /// Called with one line for each miss, from the thread that made what was missing,
-  /// possibly from several at once. It may call the engine and its executables.
+  /// Called with one line for each miss, by whoever makes what is missing; may call the
+  /// engine. Owns what it uses: work in the background may outlive all other users.
   std::function<void(std::string_view)> log;
   /// Null: the default loader.
   std::shared_ptr<KernelLoader> loader;
