@@ -392,6 +392,27 @@ TEST(Cache, BytesAreWhatTheAllocatorGave) {
   expectNear(after.planBytes + after.templateBytes + after.kernelBytes - 64 * after.kernels,
              mallinfo2().uordblks - given);
 }
+
+TEST(Cache, ManyLengthsLeaveNothing) {
+  // Case 34, to the byte of what was allocated.
+  TestCache room(oneTemplate, 32);
+  size_t most = 0, early = 0;
+  for (int64_t n = 0; n != 8000; ++n) {
+    if (n % 3)
+      room.origin(n);
+    else
+      (void)room.get(n, n % 2 ? OnMiss::FailFast : OnMiss::Wait, 1ms);
+    ASSERT_LE(room.cache->stats().entries, 32u);
+    if (n % 1000 != 999)
+      continue;
+    eventually([&] { return room.unready() == 0; });
+    size_t given = mallinfo2().uordblks;
+    (n < 4000 ? early : most) = std::max(n < 4000 ? early : most, given);
+  }
+  EXPECT_LE(most, early + 4096);
+  EXPECT_EQ(room.cache->stats().entries, 32u);
+  EXPECT_LE(room.cache->stats().templates, 1u);
+}
 #endif
 
 TEST(Cache, TemplatesWithoutSpecializationsAreBounded) {
