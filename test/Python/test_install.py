@@ -23,9 +23,10 @@ CLEAN = {
 
 def run(*command, env=None, **options) -> str:
     """What a command prints. Its failure is that of the test, with all that it said."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**CLEAN, **(env or {})}, **options)
+    command = list(map(str, command))
+    done = subprocess.run(command, capture_output=True, text=True, env={**CLEAN, **(env or {})}, **options)
     if done.returncode != 0:
-        raise AssertionError(f"{' '.join(map(str, command))}\nended with code {done.returncode}\n{done.stdout}{done.stderr}")
+        raise AssertionError(f"{' '.join(command)}\nended with code {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -77,8 +78,8 @@ class InstallTest(unittest.TestCase):
         lib = prefix / self.lib.relative_to(self.prefix)
         program = self.folder / name
         run(
-            *("cc", "-std=c99", "-D_GNU_SOURCE", "-rdynamic", ROOT / "test" / "Install" / "host.c", *more, "-o", program),
-            *("-I", prefix / "include", "-L", lib, f"-Wl,-rpath,{lib}", "-lrlx", "-ldl"),
+            *("cc", "-std=c99", "-D_GNU_SOURCE", "-rdynamic", ROOT / "test" / "Install" / "host.c", *more),
+            *("-o", program, "-I", prefix / "include", "-L", lib, f"-Wl,-rpath,{lib}", "-lrlx", "-ldl"),
         )
         return program
 
@@ -131,7 +132,7 @@ class InstallTest(unittest.TestCase):
         env = {"PKG_CONFIG_PATH": str(self.lib / "pkgconfig")}
         flags = run("pkg-config", "--cflags", "--libs", "rlx", env=env).split()
         for kind, compiler in (("c", ["cc", "-std=c99", "-pedantic"]), ("cpp", ["c++", "-std=c++20"])):
-            (program,) = re.findall(rf"```{kind}\n(.*?)```", text, re.S)
+            (program,) = [code for code in re.findall(rf"```{kind}\n(.*?)```", text, re.S) if "int main" in code]
             source = self.folder / f"from-the-docs.{kind}"
             source.write_text(program)
             run(*compiler, "-Wall", "-Wextra", "-Werror", source, "-o", self.folder / kind, *flags)
@@ -190,12 +191,13 @@ class InstallTest(unittest.TestCase):
         library = self.folder / "stripped.so"
         run("strip", "-o", library, (self.lib / "librlx.so").resolve())
         size, names = library.stat().st_size, needed(library)
-        print(f"      librlx.so: {size / 1e6:.2f} MB stripped ({from_cache('CMAKE_BUILD_TYPE')}); needs {', '.join(names)}")
+        kind = from_cache("CMAKE_BUILD_TYPE")
+        print(f"      librlx.so: {size / 1e6:.2f} MB stripped ({kind}); needs {', '.join(names)}", flush=True)
         system = {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6"}
         self.assertLessEqual({name for name in names if not name.startswith("ld-linux")}, system)
         for name in libraries_of(self.lib / "librlx.so"):
             self.assertNotRegex(name.lower(), "llvm|mlir|protobuf|onnx")
-        if from_cache("CMAKE_BUILD_TYPE") == "Release":
+        if kind == "Release":
             self.assertLess(size, 2_000_000)
 
     def test_exported_symbols_are_ours(self):
@@ -220,7 +222,8 @@ class InstallTest(unittest.TestCase):
             with self.subTest(flags=flags):
                 command = ["c++" if "c++" in flags else "cc", *flags, "-Wall", "-Wextra", "-pedantic", "-Werror"]
                 run(*command, "-fsyntax-only", "-I", include, "-", input='#include "rlx/rlx.h"\nint rlx;\n')
-        headers = [h.relative_to(include) for room in ("Support", "Data", "Runtime") for h in include.glob(f"rlx/{room}/*.h")]
+        rooms = ("Support", "Data", "Runtime")
+        headers = [header.relative_to(include) for room in rooms for header in include.glob(f"rlx/{room}/*.h")]
         self.assertGreater(len(headers), 15)
         for header in headers:
             self.assertNotRegex((include / header).read_text(), r'#include ["<](llvm|mlir)/')
