@@ -38,8 +38,8 @@ int64_t now() {
 constexpr size_t kSmallestLog = 12, kEighths = 8;
 /// A run is lent a block of up to four times its need.
 constexpr size_t kLargerClasses = 2 * kEighths;
-/// Below this it does not matter.
-constexpr size_t kSmall = size_t(256) << 10;
+/// Of blocks of 256 KiB: up to there it does not matter.
+constexpr size_t kSmallClass = (18 - kSmallestLog) * kEighths;
 
 int64_t nanoseconds(std::chrono::milliseconds time) {
   constexpr auto longest = std::chrono::hours(24 * 365 * 100);
@@ -72,8 +72,7 @@ size_t ArenaPool::classBytes(size_t number) {
 }
 
 size_t ArenaPool::largestFor(size_t number) {
-  static const size_t small = classOf(kSmall);
-  return std::min(std::max(number + kLargerClasses, small), kClasses - 1);
+  return std::min(std::max(number + kLargerClasses, kSmallClass), kClasses - 1);
 }
 
 ArenaPool::Block &ArenaPool::Block::operator=(Block &&other) noexcept {

@@ -5,6 +5,9 @@
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define RLX_SANITIZED
 #endif
+#if __has_feature(thread_sanitizer)
+#define RLX_THREAD_SANITIZED
+#endif
 #endif
 
 namespace {
@@ -12,6 +15,14 @@ thread_local size_t count;
 }
 
 size_t rlx::fakes::allocations() { return count; }
+
+bool rlx::fakes::countsAligned() {
+#if defined(RLX_THREAD_SANITIZED)
+  return false;
+#else
+  return true;
+#endif
+}
 
 #if defined(RLX_SANITIZED)
 // The sanitizers have functions of their own, and tell what goes through them.

@@ -8,6 +8,8 @@ namespace rlx::fakes {
 
 /// Calls of malloc and its kin, operator new among them, by this thread.
 size_t allocations();
+/// Whether aligned_alloc() counts too: the thread sanitizer does not tell of it.
+bool countsAligned();
 
 /// Those of `body`.
 template <typename Body> size_t allocationsOf(const Body &body) {
