@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+import timeit
 
 import numpy as np
 
@@ -61,8 +61,8 @@ def save_model(path: pathlib.Path) -> None:
     onnx.save(model, str(path))
 
 
-def contestants(out: report.Report, path: pathlib.Path) -> dict:
-    """Functions by name, each of which was found to give the right answer."""
+def contestants(out: report.Report, path: pathlib.Path) -> "dict[str, timeit.Timer]":
+    """Calls by name, each of which was found to give the right answer."""
     import onnxruntime
     import rlx
 
@@ -78,32 +78,32 @@ def contestants(out: report.Report, path: pathlib.Path) -> dict:
     binding.bind_cpu_input("x", x)
     binding.bind_output("y", "cpu", 0, np.float32, z.shape, z.ctypes.data)
     bound = exe.bind_io(feed, room)
-    # Every one as it would be written, in a loop of its own: calling it through another function would show.
     calls = {
-        ONNX_RUN: (lambda n: [session.run(None, feed) for _ in range(n)], lambda: session.run(None, feed)[0]),
-        ONNX_BOUND: (lambda n: [session.run_with_iobinding(binding) for _ in range(n)], lambda: z),
-        "rlx call": (lambda n: [exe(x=x) for _ in range(n)], lambda: exe(x=x)),
-        "rlx run": (lambda n: [exe.run(feed) for _ in range(n)], lambda: exe.run(feed)[0]),
-        "rlx run_into": (lambda n: [exe.run_into(feed, room) for _ in range(n)], lambda: y),
-        "rlx bound run": (lambda n: [bound() for _ in range(n)], lambda: y),
+        ONNX_RUN: ("session.run(None, feed)", lambda: session.run(None, feed)[0]),
+        ONNX_BOUND: ("session.run_with_iobinding(binding)", lambda: z),
+        "rlx call": ("exe(x=x)", lambda: exe(x=x)),
+        "rlx run": ("exe.run(feed)", lambda: exe.run(feed)[0]),
+        "rlx run_into": ("exe.run_into(feed, room)", lambda: y),
+        "rlx bound run": ("bound()", lambda: y),
     }
-    for name, (loop, answer) in calls.items():
+    # timeit compiles each into a loop of its own: calling it through a function would show.
+    known = {"session": session, "binding": binding, "exe": exe, "bound": bound, "x": x, "feed": feed, "room": room}
+    timers = {name: timeit.Timer(text, globals=known) for name, (text, _) in calls.items()}
+    for name, (_, answer) in calls.items():
         y[:] = z[:] = 0
-        loop(1)
+        timers[name].timeit(1)
         if not np.array_equal(answer(), x + 1):
             out.error(f"{name}: a wrong answer")
-    return {name: loop for name, (loop, _) in calls.items()}
+    return timers
 
 
-def race(loops: dict, rounds: int, calls: int) -> "dict[str, float]":
+def race(timers: "dict[str, timeit.Timer]", rounds: int, calls: int) -> "dict[str, float]":
     """Nanoseconds of a call: medians over the rounds, which begin with another each time."""
-    times: "dict[str, list[float]]" = {name: [] for name in loops}
-    names = list(loops)
+    times: "dict[str, list[float]]" = {name: [] for name in timers}
+    names = list(timers)
     for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
-            start = time.perf_counter_ns()
-            loops[name](calls)
-            times[name].append((time.perf_counter_ns() - start) / calls)
+            times[name].append(timers[name].timeit(calls) / calls * 1e9)
     return {name: statistics.median(values) for name, values in times.items()}
 
 
