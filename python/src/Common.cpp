@@ -25,6 +25,12 @@ Unlocked::Unlocked() {
   state = PyEval_SaveThread();
 }
 
+void rlxpy::forked() noexcept {
+  ++generation;
+  Unlocked::inside = 0;
+  Callback::calls = 0;
+}
+
 void rlxpy::end() noexcept {
   using Clock = std::chrono::steady_clock;
   auto until = Clock::now() + std::chrono::seconds(10);

@@ -51,11 +51,13 @@ public:
   Unlocked(const Unlocked &) = delete;
   ~Unlocked() {
     PyEval_RestoreThread(state);
-    --inside;
+    if (inside > 0) // a child of a fork begins anew
+      --inside;
   }
 
 private:
   friend void end() noexcept;
+  friend void forked() noexcept;
   static size_t inside; ///< under the GIL
   PyThreadState *state;
 };
@@ -115,6 +117,7 @@ public:
 
 private:
   friend void end() noexcept;
+  friend void forked() noexcept;
   friend class Unlocked;
   static std::atomic<size_t> calls;
   static std::atomic<bool> ending;
@@ -124,6 +127,8 @@ private:
 /// Waits, some seconds at most, until no thread is in the runtime or in a callback; from then on there are no
 /// callbacks. To be called when executables are closed and Python is about to end.
 void end() noexcept;
+/// To be called in the child of a fork, which has one thread.
+void forked() noexcept;
 
 /// What the runtime calls as long as it likes must stay: a few words of it are never freed.
 struct LogSink {

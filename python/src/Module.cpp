@@ -10,6 +10,6 @@ NB_MODULE(_rlx, module) {
   defineModel(module);
   defineExecutable(module);
   module.def("version", rlx_version);
-  module.def("forked", [] { ++generation; });
+  module.def("forked", [] { forked(); });
   module.def("end", [] { end(); });
 }

@@ -344,8 +344,13 @@ bool viewOutputs(const Executable &executable, PyObject *arguments, const rlx_in
       if (!done)
         return false;
     }
-  } else if (isSequence(arguments)) {
-    Py_ssize_t given = PySequence_Fast_GET_SIZE(arguments);
+  } else if (PyList_Check(arguments)) {
+    PyObject *tuple = PyList_AsTuple(arguments);
+    bool done = tuple && viewOutputs(executable, tuple, inputs, views, holders, count);
+    Py_XDECREF(tuple);
+    return done;
+  } else if (PyTuple_Check(arguments)) {
+    Py_ssize_t given = PyTuple_GET_SIZE(arguments);
     if (given != static_cast<Py_ssize_t>(total))
       return tooMany(executable.outputs, given, "output");
     for (Py_ssize_t i = 0; i < given; ++i)
@@ -496,9 +501,14 @@ PyMethodDef executableMethods[] = {
 bool rlxpy::viewInputs(const Executable &executable, PyObject *arguments, rlx_input *views, Holder *holders) noexcept {
   if (PyDict_Check(arguments))
     return viewNamed(executable, arguments, views, holders) && complete(executable, holders);
-  if (isSequence(arguments))
-    return viewPlaced(executable, PySequence_Fast_ITEMS(arguments), PySequence_Fast_GET_SIZE(arguments), views,
-                      holders) &&
+  if (PyList_Check(arguments)) { // which Python code that makes an array may change meanwhile
+    PyObject *tuple = PyList_AsTuple(arguments);
+    bool done = tuple && viewInputs(executable, tuple, views, holders);
+    Py_XDECREF(tuple);
+    return done;
+  }
+  if (PyTuple_Check(arguments))
+    return viewPlaced(executable, PySequence_Fast_ITEMS(arguments), PyTuple_GET_SIZE(arguments), views, holders) &&
            complete(executable, holders);
   if (isMapping(arguments)) {
     PyObject *dict = dictOf(arguments);

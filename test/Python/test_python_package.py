@@ -357,6 +357,20 @@ class MemoryTest(Folder):
             with self.raises("InvalidArgument", "output 'z'"):
                 exe.run_into([ROWS, ONES], {"z": Dlpack(bad)})
 
+    def test_lists_that_change_meanwhile(self):
+        """Making an array of the first input takes the second one away."""
+        exe = self.add()
+
+        class Clearing:
+            def __array__(self, dtype=None, copy=None):
+                inputs.clear()
+                gc.collect()
+                return ROWS
+
+        inputs = [Clearing(), ROWS * 2]
+        np.testing.assert_array_equal(exe.run(inputs)[0], ROWS * 3)
+        self.assertEqual(inputs, [])
+
     def test_buffers(self):
         """Neither numpy nor DLPack: the buffer protocol."""
         import array
