@@ -54,8 +54,20 @@ bool isZero(const std::optional<Scalar> &value) {
   return std::get<double>(*value) == 0 && !std::signbit(std::get<double>(*value));
 }
 
-bool isFinite(const std::optional<Scalar> &value) {
-  return value && (std::holds_alternative<int64_t>(*value) || std::isfinite(std::get<double>(*value)));
+double asDouble(const Scalar &value) {
+  const auto *integer = std::get_if<int64_t>(&value);
+  return integer ? static_cast<double>(*integer) : std::get<double>(value);
+}
+
+/// Whether a product of the two changes no sum it is added to. A sum of floats may be -0: a small negative product
+/// that was rounded. To that only -0 adds nothing.
+bool addsNothing(const std::optional<Scalar> &a, const std::optional<Scalar> &b, bool integers) {
+  if (integers)
+    return isZero(a) || isZero(b);
+  if (!a || !b)
+    return false;
+  double x = asDouble(*a), y = asDouble(*b), product = x * y;
+  return (x == 0 || y == 0) && product == 0 && std::signbit(product); // not NaN, as 0 times infinity is
 }
 
 /// The element that a constant repeats.
@@ -452,6 +464,13 @@ private:
     };
     if (!neutral())
       return "reduces along it";
+    // Sums and products of floats depend on their order, and elements are numbered through all reduced axes.
+    bool ordered = (reduce.getKind() == ir::ReduceKind::Sum || reduce.getKind() == ir::ReduceKind::Prod) &&
+                   !llvm::isa<mlir::IntegerType>(typeOf(reduce.getResult()).getElementType());
+    auto dims = dimsOf(typeOf(reduce.getInput()));
+    for (int64_t axis : reduce.getAxes())
+      if (ordered && axis < static_cast<int64_t>(*input.axis) && (*dims)[static_cast<size_t>(axis)] != DimExpr(1))
+        return "reduces along it behind another axis";
     return std::nullopt;
   }
 
@@ -474,10 +493,8 @@ private:
     };
     bool left = isInner(lhs, matmul.getLhs(), 1), right = isInner(rhs, matmul.getRhs(), 2);
     if (left || right) {
-      // Zero times a finite number adds nothing to a sum that began at +0.
-      bool nothing = left && right &&
-                     ((isZero(lhs.padding) && isFinite(rhs.padding)) || (isZero(rhs.padding) && isFinite(lhs.padding)));
-      if (!nothing || found.axis)
+      bool integers = llvm::isa<mlir::IntegerType>(typeOf(matmul.getResult()).getElementType());
+      if (!left || !right || found.axis || !addsNothing(lhs.padding, rhs.padding, integers))
         return "sums along it";
       return std::nullopt;
     }

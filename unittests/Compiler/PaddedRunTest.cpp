@@ -165,6 +165,52 @@ TEST(PaddedRun, AMaskThatIsExactPasses) {
   }
 }
 
+/// That a model may not be padded along S, or that runs padded to 64 have the bits of those that are not.
+void expectSameBits(const std::string &graph, const std::vector<Value> &inputs, bool mayBePadded) {
+  Loaded plain(graph);
+  Result<std::shared_ptr<Executable>> made =
+      Executable::create(plain->engine(), plain.model, bucketsOf("S", {{1, 65}}));
+  ASSERT_EQ(static_cast<bool>(made), mayBePadded);
+  if (!made)
+    return;
+  Loaded padded(graph, nullptr, bucketsOf("S", {{1, 65}}));
+  std::vector<Tensor> expected = plain.outputs(inputs), got = padded.outputs(inputs);
+  for (size_t i = 0; i != expected.size(); ++i)
+    EXPECT_EQ(difference(got[i], expected[i]), "") << "output " << i;
+}
+
+TEST(PaddedRun, IssueSumsOverSeveralAxes) {
+  // Elements are numbered through both axes: along the second, padding moves them to other lanes.
+  for (auto [shape, mayBePadded] : {std::pair(Shape{5, 37}, false), std::pair(Shape{37, 5}, true)}) {
+    std::vector<std::string> dims = {std::to_string(shape[0]), std::to_string(shape[1])};
+    dims[mayBePadded ? 0 : 1] = "S";
+    expectSameBits(graphText({"S"}, {{"x", typeOf(dims)}}, {{"y", "tensor<f32>"}},
+                             "%y = rlx.reduce sum %x axes [0, 1] : $x -> $y"),
+                   {randomF32(shape, 4)}, mayBePadded);
+  }
+}
+
+TEST(PaddedRun, IssueProductsThatAreTooSmall) {
+  // -1e-60 is rounded to -0, to which the padding's +0 would add: +0.
+  auto graph = [](const std::string &x) {
+    return graphText({"S"}, {{"x", typeOf({"1", "S"})}, {"w", typeOf({"S", "1"})}}, {{"y", "tensor<1x1xf32>"}},
+                     "%n = rlx.neg %x : $x -> $x\n%y = rlx.matmul " + x + ", %w : $x, $w -> $y");
+  };
+  expectSameBits(graph("%x"), {f32({1, 1}, {-1e-30f}), f32({1, 1}, {1e-30f})}, false);
+  for (float x : {-1e-30f, 1e-30f})
+    expectSameBits(graph("%n"), {f32({1, 1}, {x}), f32({1, 1}, {1e-30f})}, true);
+}
+
+TEST(PaddedRun, SumsOfMinusZeros) {
+  for (int64_t s : {1, 40})
+    expectSameBits(graphText({"S"}, {{"x", typeOf({"S"})}},
+                             {{"y", typeOf({"S"})}, {"z", typeOf({"S"})}, {"sum", "tensor<f32>"}},
+                             "%y = rlx.cumsum %x axis 0 {reverse} : $x -> $y\n"
+                             "%z = rlx.cumsum %x axis 0 {reverse, exclusive} : $x -> $z\n"
+                             "%sum = rlx.reduce sum %x axes [0] : $x -> $sum"),
+                   {f32({s}, Floats(static_cast<size_t>(s), -0.0f))}, true);
+}
+
 TEST(PaddedRun, LikelySizesOfOneBucketArePreparedOnce) {
   ExecutableOptions options = bucketsOf("S", {{1, 9}});
   options.hints[0].likely = {2, 3, 5, 20};
