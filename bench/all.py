@@ -22,7 +22,7 @@ Example: bench/all --write"""
 
 NAMES = (
     *("machine", "compare", "gemm", "matmul", "attention", "rows", "math"),
-    *("new-binding", "compile", "dispatch", "memory"),
+    *("new-binding", "compile", "dispatch", "lookup", "memory", "soak"),
 )
 PAGE = report.ROOT / "docs" / "Performance.md"
 

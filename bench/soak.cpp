@@ -349,38 +349,20 @@ template <typename Get> double medianOf(std::span<const Sample> samples, Get get
   return median(values);
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-  Bench bench("soak", "Many threads, ever-changing sizes, params, clones and models: right answers, flat memory.");
+struct Flags {
   double seconds = 90, killEvery = 2;
-  int threads = 8, count = 5000;
+  int threads = 8, bindings = 5000;
   size_t entries = 32, mebibytes = 64;
-  bool worker = false;
-  bench.app.add_option("--seconds", seconds, "How long")->capture_default_str()->check(CLI::Range(2.0, 1e6));
-  bench.app.add_option("--threads", threads, "Threads that run")->capture_default_str()->check(CLI::Range(1, 256));
-  bench.app.add_option("--bindings", count, "Different sizes")->capture_default_str()->check(CLI::Range(16, 8000));
-  bench.app.add_option("--entries", entries, "Specializations held at most")->capture_default_str();
-  bench.app.add_option("--mib", mebibytes, "MiB held at most")->capture_default_str();
-  bench.app.add_flag("--worker", worker, "Compile in a worker process, and kill it every few seconds");
-  bench.app.add_option("--kill-every", killEvery, "With --worker: seconds between kills")->capture_default_str();
-  if (std::optional<int> code = bench.parse(argc, argv))
-    return *code;
-  if (bench.quick)
-    seconds = std::min(seconds, 4.0);
+  std::string compiler = "both";
+};
 
-  std::mt19937 random(17);
-  std::vector<Sizes> all, bindings;
-  for (int64_t b = 0; b <= 40; ++b)
-    for (int64_t s = 0; s <= 100; ++s)
-      for (int64_t k : {int64_t(1), kWidth})
-        all.push_back({b, s, k});
-  std::shuffle(all.begin(), all.end(), random);
-  bindings.assign(all.begin(), all.begin() + count);
-
+/// One soak, with the compiler in one place. An exit code when it cannot go on.
+std::optional<int> soakOnce(Bench &bench, const Flags &flags, const std::vector<Sizes> &bindings, bool worker,
+                            bool &wrong) {
+  const std::string place = worker ? "compiler in a worker that is killed" : "compiler in the process";
   EngineOptions options;
-  options.cacheEntries = entries;
-  options.cacheBytes = mebibytes << 20;
+  options.cacheEntries = flags.entries;
+  options.cacheBytes = flags.mebibytes << 20;
   options.idleTime = std::chrono::milliseconds(1000);
   if (worker)
     options.compiler = CompilerPlace::Worker;
@@ -389,29 +371,28 @@ int main(int argc, char **argv) {
   Result<std::shared_ptr<Engine>> engine = Engine::create(options);
   if (!engine)
     return bench.fail(engine.error().message);
-  Soak soak(std::move(*engine), std::move(bindings), worker);
-  if (Status status = soak.start(entries, mebibytes << 20); !status)
+  Soak soak(std::move(*engine), bindings, worker);
+  if (Status status = soak.start(flags.entries, flags.mebibytes << 20); !status)
     return bench.fail(status.error().message);
 
-  double begin = now();
+  double begin = now(), lastKill = begin;
   std::vector<std::thread> crowd;
-  for (int i = 0; i != threads; ++i)
+  for (int i = 0; i != flags.threads; ++i)
     crowd.emplace_back([&soak, i] { soak.client(static_cast<unsigned>(i + 1)); });
   crowd.emplace_back([&soak] { soak.churn(99); });
   std::vector<Sample> samples;
-  double lastKill = begin;
-  while (now() - begin < seconds && soak.wrongs == 0) {
+  while (now() - begin < flags.seconds && soak.wrongs == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     samples.push_back(soak.sample(now() - begin));
-    if (worker && now() - lastKill > killEvery) {
+    if (worker && now() - lastKill > flags.killEvery) {
       lastKill = now();
       for (pid_t child : children())
         if (kill(child, SIGKILL) == 0)
           ++soak.kills;
     }
     if (samples.size() % 100 == 0)
-      bench.progress(
-          fmt::format("{:.0f} s, {} runs, {} MiB", now() - begin, soak.runs.load(), samples.back().residentKiB / 1024));
+      bench.progress(fmt::format("{}: {:.0f} of {:.0f} s, {} runs, {} MiB", place, now() - begin, flags.seconds,
+                                 soak.runs.load(), samples.back().residentKiB / 1024));
   }
   soak.stop = true;
   for (std::thread &thread : crowd)
@@ -433,7 +414,7 @@ int main(int argc, char **argv) {
          cell(static_cast<int64_t>(most([](const Sample &sample) { return sample.entries; }))),
          cell("{:.2f}", static_cast<double>(most([](const Sample &sample) { return sample.bytes; })) / (1 << 20))});
   }
-  bench.print("what the process held (medians of each quarter)", held);
+  bench.print(place + ": what the process held (medians of each quarter)", held);
 
   Statistics stats = soak.base->stats();
   Sheet counts({"what", "times"});
@@ -452,15 +433,15 @@ int main(int argc, char **argv) {
                                                                 {"requests that died with them", soak.compilerFailed},
                                                                 {"wrong answers", soak.wrongs}})
     counts.add({what, cell(static_cast<int64_t>(value))});
-  bench.print("what happened", counts);
+  bench.print(place + ": what happened", counts);
 
   if (!soak.firstWrong.empty())
     bench.note("first wrong: " + soak.firstWrong);
   bench.require(soak.wrongs == 0, "no wrong answer and no error that was not asked for");
   bool within = std::all_of(samples.begin(), samples.end(), [&](const Sample &sample) {
-    return sample.entries <= entries && sample.bytes <= mebibytes << 20;
+    return sample.entries <= flags.entries && sample.bytes <= flags.mebibytes << 20;
   });
-  bench.require(within, fmt::format("never more than {} specializations and {} MiB", entries, mebibytes));
+  bench.require(within, fmt::format("never more than {} specializations and {} MiB", flags.entries, flags.mebibytes));
   if (quarter > 0 && !bench.quick) {
     std::span<const Sample> third = std::span(samples).subspan(2 * quarter, quarter),
                             last = std::span(samples).subspan(3 * quarter);
@@ -469,8 +450,58 @@ int main(int argc, char **argv) {
                   "resident memory flat in the second half (2 % and 2 MiB)");
     bench.require(flat([](const Sample &sample) { return sample.threads; }, 0), "threads flat in the second half");
     bench.require(flat([](const Sample &sample) { return sample.mappings; }, 8), "mappings flat in the second half");
-    bench.require(soak.next >= static_cast<uint64_t>(count), "every binding was met");
+    bench.require(soak.next >= static_cast<uint64_t>(flags.bindings), "every binding was met");
   }
+  wrong = wrong || soak.wrongs;
+  return std::nullopt;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Bench bench("soak", "Many threads, ever-changing sizes, params, clones and models: right answers, flat memory.");
+  Flags flags;
+  bench.app.add_option("--seconds", flags.seconds, "How long, each")
+      ->capture_default_str()
+      ->check(CLI::Range(2.0, 1e6));
+  bench.app.add_option("--threads", flags.threads, "Threads that run")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  bench.app.add_option("--bindings", flags.bindings, "Different sizes")
+      ->capture_default_str()
+      ->check(CLI::Range(16, 8000));
+  bench.app.add_option("--entries", flags.entries, "Specializations held at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench.app.add_option("--mib", flags.mebibytes, "MiB held at most")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  bench.app
+      .add_option("--compiler", flags.compiler, "In the process, in a worker that is killed, or one after the other")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"process", "worker", "both"}));
+  bench.app.add_option("--kill-every", flags.killEvery, "Seconds between the deaths of workers")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 1e6));
+  if (std::optional<int> code = bench.parse(argc, argv))
+    return *code;
+  if (bench.quick)
+    flags.seconds = std::min(flags.seconds, 4.0);
+
+  std::mt19937 random(17);
+  std::vector<Sizes> all;
+  for (int64_t b = 0; b <= 40; ++b)
+    for (int64_t s = 0; s <= 100; ++s)
+      for (int64_t k : {int64_t(1), kWidth})
+        all.push_back({b, s, k});
+  std::shuffle(all.begin(), all.end(), random);
+  all.resize(static_cast<size_t>(flags.bindings));
+
+  bool wrong = false;
+  for (bool worker : {false, true})
+    if (flags.compiler != (worker ? "process" : "worker"))
+      if (std::optional<int> code = soakOnce(bench, flags, all, worker, wrong))
+        return *code;
   int code = bench.finish();
-  return soak.wrongs ? 1 : code;
+  return wrong ? 1 : code;
 }

@@ -197,7 +197,7 @@ typedef struct rlx_engine_options {
   const char *worker_program;
   /** Of a worker: milliseconds a request may take; below 0 no limit. Default: 120,000. */
   int64_t worker_timeout_ms;
-  /** Of a worker: address space it may take besides the mapped model. Default: no limit. */
+  /** Of a worker: memory of its own; what it maps of the model does not count. Default: no limit. */
   size_t worker_memory_bytes;
   /** Called with one line for each miss, possibly from several threads at once. It may call the engine and its
       executables. */

@@ -1,10 +1,7 @@
 //===- Engine.cpp - what models share -------------------------------------===//
 #include "rlx/Runtime/Engine.h"
 
-#include "ArenaPool.h"
-#include "Background.h"
-#include "CompilerSlot.h"
-#include "KernelCache.h"
+#include "EngineParts.h"
 #include "rlx/Runtime/CodeMemory.h"
 
 #include <algorithm>
@@ -69,13 +66,8 @@ Result<std::shared_ptr<ThreadPool>> poolFor(const EngineOptions &options) {
 } // namespace
 
 Engine::Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool)
-    : settings(std::move(options)), threadPool(std::move(pool)),
-      kernelCache(std::make_unique<KernelCache>(settings.loader)),
-      arenaPool(std::make_unique<ArenaPool>(settings.allocator, settings.idleBytes, settings.idleTime)),
-      compilerSlot(std::make_unique<CompilerSlot>()),
-      backgroundThreads(std::make_unique<Background>(settings.backgroundThreads)) {}
+    : settings(std::move(options)), own(std::make_unique<Parts>(settings, std::move(pool))) {}
 
-// The background threads, last of the members, end first: what they still do may use the others.
 Engine::~Engine() = default;
 Allocator::~Allocator() = default;
 
@@ -100,7 +92,7 @@ Result<std::shared_ptr<Engine>> Engine::create(EngineOptions options) {
   return std::shared_ptr<Engine>(new Engine(std::move(options), std::move(*pool)));
 }
 
-
-void Engine::trim() { arenaPool->trim(); }
-size_t Engine::kernelCount() const { return kernelCache->count(); }
-size_t Engine::codeBytes() const { return kernelCache->codeBytes(); }
+unsigned Engine::threads() const { return own->threads->threads(); }
+void Engine::trim() { own->arenas.trim(); }
+size_t Engine::kernelCount() const { return own->kernels.count(); }
+size_t Engine::codeBytes() const { return own->kernels.codeBytes(); }

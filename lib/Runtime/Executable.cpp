@@ -2,6 +2,7 @@
 #include "rlx/Runtime/Executable.h"
 
 #include "Convert.h"
+#include "EngineParts.h"
 #include "ExecutableState.h"
 
 #include <algorithm>
@@ -261,7 +262,7 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
   reserveSpare(layout, asked, whole, room);
   if (room.tooLarge())
     return Error{ErrorCode::OutOfRange, "the memory of a run overflows"};
-  Result<ArenaPool::Block> block = engine().arenas().borrow(room.size());
+  Result<ArenaPool::Block> block = engine().parts().arenas.borrow(room.size());
   if (!block)
     return block.takeError();
 
@@ -292,7 +293,7 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
     run.step = options.step.value_or(rng.step);
   }
   run.profile = options.profile;
-  Status status = execute(run, engine().pool());
+  Status status = execute(run, *engine().parts().threads);
   if (options.report)
     options.report->runMs = msSince(start);
   if (!status)

@@ -1,7 +1,7 @@
 //===- Load.cpp - from a file to a model ----------------------------------===//
 #include "rlx/Runtime/Load.h"
 
-#include "CompilerSlot.h"
+#include "EngineParts.h"
 #include "WorkerCompiler.h"
 
 using namespace rlx;
@@ -25,7 +25,7 @@ Result<std::shared_ptr<CompilerSource>> CompilerSlot::get(Engine &engine) {
 }
 
 Result<LoadedModel> rlx::loadModel(Engine &engine, const std::string &path, const LoadOptions &options) {
-  Result<std::shared_ptr<CompilerSource>> source = engine.compiler().get(engine);
+  Result<std::shared_ptr<CompilerSource>> source = engine.parts().compiler.get(engine);
   if (!source)
     return source.takeError();
   return (*source)->loadModel(path, options);
@@ -38,7 +38,7 @@ Result<LoadedModel> rlx::loadModule(Engine &engine, std::string_view text, std::
     return Error{ErrorCode::Unsupported, "a module is taken in text form, not as MLIR bytecode"};
   if (!options.weightsFile.empty() || options.dynamicInputs)
     return Error{ErrorCode::InvalidArgument, "a module in memory has no weights file, and its dims are as it says"};
-  Result<std::shared_ptr<CompilerSource>> source = engine.compiler().get(engine);
+  Result<std::shared_ptr<CompilerSource>> source = engine.parts().compiler.get(engine);
   if (!source)
     return source.takeError();
   return (*source)->loadModule(text, std::move(weights), options);

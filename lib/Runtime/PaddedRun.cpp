@@ -1,5 +1,5 @@
 //===- PaddedRun.cpp - a run at the sizes of its bucket -------------------===//
-#include "ArenaPool.h"
+#include "EngineParts.h"
 #include "ExecutableState.h"
 
 using namespace rlx;
@@ -83,7 +83,7 @@ Status Executable::State::runPadded(const FoundRun &found, std::span<const Named
   }
   if (room.tooLarge())
     return Error{ErrorCode::OutOfRange, "the memory of a run overflows"};
-  Result<ArenaPool::Block> block = engine().arenas().borrow(room.size());
+  Result<ArenaPool::Block> block = engine().parts().arenas.borrow(room.size());
   if (!block)
     return block.takeError();
   BlockSize places(0);

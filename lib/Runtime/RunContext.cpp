@@ -1,5 +1,5 @@
 //===- RunContext.cpp - memory of runs that the caller holds on to --------===//
-#include "ArenaPool.h"
+#include "EngineParts.h"
 #include "ExecutableState.h"
 
 #include <algorithm>
@@ -105,7 +105,7 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
     return Error{ErrorCode::OutOfRange, "the memory of a run overflows"};
   if (!ArenaPool::fits(memory, room.size())) {
     memory.giveBack();
-    Result<ArenaPool::Block> block = executable.engine().arenas().borrow(room.size());
+    Result<ArenaPool::Block> block = executable.engine().parts().arenas.borrow(room.size());
     if (!block)
       return block.takeError();
     memory = std::move(*block);

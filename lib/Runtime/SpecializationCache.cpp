@@ -1,9 +1,8 @@
 //===- SpecializationCache.cpp - specializations by binding ---------------===//
 #include "SpecializationCache.h"
 
-#include "Background.h"
+#include "EngineParts.h"
 #include "HeapBytes.h"
-#include "KernelCache.h"
 #include "rlx/Runtime/Tensor.h"
 #include "rlx/Runtime/ThreadPool.h"
 
@@ -160,7 +159,7 @@ std::shared_ptr<SpecializationCache::Flight> SpecializationCache::begin(std::spa
 
 Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool urgent) {
   flight->urgent |= urgent;
-  return engine->background().submit(
+  return engine->parts().background.submit(
       [weak = weak_from_this(), flight] {
         std::shared_ptr<SpecializationCache> cache = weak.lock();
         if (!cache)
@@ -228,7 +227,7 @@ SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes
   for (size_t i : there)
     job->settle(i, Status::ok());
   if (reports && !there.empty())
-    if (Status status = engine->background().submit([job] { job->report(); }, true); !status)
+    if (Status status = engine->parts().background.submit([job] { job->report(); }, true); !status)
       return status.takeError();
   return std::shared_ptr<Preparation>(std::move(job));
 }
@@ -287,7 +286,7 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
   // Jobs are told by background threads, whoever made it. Nobody adds to a flight that is over.
   for (const auto &[job, index] : flight->jobs) {
     job->settle(index, made ? Status::ok() : Status(made.error()));
-    if (inBackground || !engine->background().submit([job = job] { job->report(); }, true))
+    if (inBackground || !engine->parts().background.submit([job = job] { job->report(); }, true))
       job->report();
   }
   flight->jobs.clear();
@@ -546,7 +545,7 @@ Result<std::shared_ptr<const std::vector<const void *>>> SpecializationCache::fi
     requests.push_back({buffer.name, layoutOf(buffer)});
     places.push_back(i);
   }
-  Result<std::vector<std::span<const std::byte>>> weights = model->weights().get(requests, engine->pool());
+  Result<std::vector<std::span<const std::byte>>> weights = model->weights().get(requests, *engine->parts().threads);
   if (!weights)
     return weights.takeError();
   for (size_t i = 0; i != places.size(); ++i)
@@ -584,13 +583,14 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   }
   PhaseTimes compiling;
   auto getKernels = [&] {
-    kernels = engine->kernels().get(ready->plan->kernels, ready->plan->keys, *compiler, engine->pool(), compiling);
+    kernels = engine->parts().kernels.get(ready->plan->kernels, ready->plan->keys, *compiler, *engine->parts().threads,
+                                          compiling);
   };
   if (*fixed) {
     getKernels();
   } else {
     double packingMs = 0;
-    parallelFor(engine->pool(), 2, [&](size_t i) {
+    parallelFor(*engine->parts().threads, 2, [&](size_t i) {
       if (i == 0)
         return getKernels();
       Stopwatch packing;
@@ -641,7 +641,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.times = making.times;
   info.steps = ready->plan->steps.size();
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
-  if (Status status = layOut(*ready, engine->pool()); !status)
+  if (Status status = layOut(*ready, *engine->parts().threads); !status)
     return status.takeError();
   info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
   return Ready(std::move(ready));
@@ -664,7 +664,7 @@ Statistics SpecializationCache::stats() const {
   result.kernels = kernelUsers.size();
   result.kernelBytes = kernelBytes;
   lock.unlock();
-  ArenaPool::Usage arenas = engine->arenas().usage();
+  ArenaPool::Usage arenas = engine->parts().arenas.usage();
   result.arenaBytesInUse = arenas.inUse;
   result.arenaBytesIdle = arenas.idle;
   return result;

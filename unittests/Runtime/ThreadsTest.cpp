@@ -1,4 +1,5 @@
 //===- ThreadsTest.cpp - runs on several threads --------------------------===//
+#include "EngineParts.h"
 #include "Fakes.h"
 #include "Pools.h"
 #include "Split.h"
@@ -330,7 +331,7 @@ TEST(Threads, HowManyAnEngineHas) {
   EXPECT_EQ(engineWith(5)->threads(), 5u);
   auto eight = std::make_shared<PoolOf>(8);
   EXPECT_EQ(engineWith(0, eight)->threads(), 8u);
-  EXPECT_EQ(&engineWith(0, eight)->pool(), eight.get());
+  EXPECT_EQ(engineWith(0, eight)->parts().threads, eight);
   EXPECT_EQ(engineWith(3, eight)->threads(), 3u);
   EXPECT_EQ(engineWith(20, eight)->threads(), 8u);
   EXPECT_EQ(engineWith(0, std::make_shared<PoolOf>(0))->threads(), 1u);

@@ -18,11 +18,7 @@
 
 namespace rlx {
 
-class ArenaPool;
-class Background;
-class CompilerSlot;
 class CompilerSource;
-class KernelCache;
 
 /// A kernel that can be called for as long as `owner` lives.
 struct LoadedKernel {
@@ -64,7 +60,7 @@ struct WorkerOptions {
   /// A request that takes longer is an error (CompilerFailed), and its worker is
   /// ended. 0: no limit.
   std::chrono::milliseconds timeout{120000};
-  /// Address space that the worker may take besides what it maps of the model.
+  /// Memory of its own that a worker may take: what it maps of the model does not count.
   /// 0: no limit.
   size_t memoryBytes = 0;
 };
@@ -117,26 +113,19 @@ public:
   size_t codeBytes() const;
 
   /// Threads that share the work of a run, the calling one among them.
-  unsigned threads() const { return threadPool->threads(); }
+  unsigned threads() const;
   /// Gives back memory that no run uses. The engine does it by itself for what was
   /// idle for EngineOptions::idleTime whenever a run ends.
   void trim();
 
-  /// For the runtime's own parts.
-  ThreadPool &pool() { return *threadPool; }
-  KernelCache &kernels() { return *kernelCache; }
-  ArenaPool &arenas() { return *arenaPool; }
-  Background &background() { return *backgroundThreads; }
-  CompilerSlot &compiler() { return *compilerSlot; }
+  /// The runtime's own.
+  struct Parts;
+  Parts &parts() { return *own; }
 
 private:
   Engine(EngineOptions options, std::shared_ptr<ThreadPool> pool);
   EngineOptions settings;
-  std::shared_ptr<ThreadPool> threadPool;
-  std::unique_ptr<KernelCache> kernelCache;
-  std::unique_ptr<ArenaPool> arenaPool;
-  std::unique_ptr<CompilerSlot> compilerSlot;
-  std::unique_ptr<Background> backgroundThreads;
+  std::unique_ptr<Parts> own;
 };
 
 } // namespace rlx
