@@ -85,6 +85,9 @@ Background::~Background() {
     dropped[1].swap(shared->tasks);
   }
   shared->wake.notify_all();
+  // Before the wait for those that have begun: somebody may wait for what was dropped.
+  for (std::deque<std::function<void()>> &tasks : dropped)
+    tasks.clear();
   for (pthread_t worker : workers) {
     if (pthread_equal(worker, pthread_self()))
       pthread_detach(worker);

@@ -84,6 +84,35 @@ void PreparationJob::drop(size_t index) {
   changed.notify_all();
 }
 
+std::function<void()> PreparationJob::reporter(std::shared_ptr<PreparationJob> job) {
+  struct Task {
+    std::shared_ptr<PreparationJob> job;
+    bool called = false;
+    ~Task() {
+      if (!called)
+        job->forgetReports();
+    }
+  };
+  auto task = std::make_shared<Task>();
+  task->job = std::move(job);
+  return [task = std::move(task)] {
+    task->called = true;
+    task->job->report();
+  };
+}
+
+void PreparationJob::forgetReports() {
+  std::function<void(Progress)> over;
+  {
+    std::lock_guard lock(mutex);
+    if (reporting != std::thread::id())
+      return; // that thread calls for these too
+    unreported.clear();
+    over = takeCallbackWhenOver();
+  }
+  changed.notify_all();
+}
+
 void PreparationJob::report() {
   std::function<void(Progress)> over;
   {

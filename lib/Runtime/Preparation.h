@@ -27,11 +27,14 @@ public:
   void settle(size_t index, const Status &status);
   /// The same for one that was dropped: nobody is called.
   void drop(size_t index);
-  /// Calls the callback for what was settled since. While another thread does, that
-  /// one does this too.
-  void report();
+  /// A task for a background thread: calls the callback for what was settled since.
+  /// While another thread does, that one does this too. Dropped without having been
+  /// called, nobody is called, nor waited for.
+  static std::function<void()> reporter(std::shared_ptr<PreparationJob> job);
 
 private:
+  void report();
+  void forgetReports();
   // With the lock held:
   bool settled(size_t index, const Status &status);
   std::function<void(Progress)> takeCallbackWhenOver();

@@ -227,7 +227,7 @@ SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes
   for (size_t i : there)
     job->settle(i, Status::ok());
   if (reports && !there.empty())
-    if (Status status = engine->parts().background.submit([job] { job->report(); }, true); !status)
+    if (Status status = engine->parts().background.submit(PreparationJob::reporter(job), true); !status)
       return status.takeError();
   return std::shared_ptr<Preparation>(std::move(job));
 }
@@ -286,8 +286,9 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
   // Jobs are told by background threads, whoever made it. Nobody adds to a flight that is over.
   for (const auto &[job, index] : flight->jobs) {
     job->settle(index, made ? Status::ok() : Status(made.error()));
-    if (inBackground || !engine->parts().background.submit([job = job] { job->report(); }, true))
-      job->report();
+    std::function<void()> report = PreparationJob::reporter(job);
+    if (inBackground || !engine->parts().background.submit(report, true))
+      report();
   }
   flight->jobs.clear();
   if (!made)

@@ -101,7 +101,8 @@ Result<std::unique_ptr<WorkerPool::Worker>> WorkerPool::acquire(State &state) {
 
 /// Back to the idle ones; one that is of no use any more ends here.
 void WorkerPool::release(State &state, std::unique_ptr<Worker> worker) {
-  bool useful = worker && !worker->channel.isStale();
+  // Without a process it was given up on, and what its pidfd was may be another's descriptor by now.
+  bool useful = worker && worker->process && !worker->channel.isStale();
   {
     std::lock_guard lock(state.mutex);
     if (useful) {

@@ -3,7 +3,9 @@
 
 #include "WorkerChannel.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
@@ -95,8 +97,15 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::string &p
 
 bool WorkerProcess::waitMs(int ms) {
   if (pidfd) {
+    // A signal of the host ends a poll, not the wait.
+    auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
     struct pollfd waited = {pidfd.get(), POLLIN, 0};
-    return ::poll(&waited, 1, ms) > 0;
+    int count;
+    while ((count = ::poll(&waited, 1, ms)) < 0 && errno == EINTR) {
+      auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
+      ms = static_cast<int>(std::max<long long>(left, 0));
+    }
+    return count > 0;
   }
   for (;; ms -= 5) {
     siginfo_t info = {};
@@ -154,7 +163,8 @@ std::string WorkerProcess::finish(bool grace) {
   if (info.si_code == CLD_EXITED)
     return info.si_status == kExitOutOfMemory ? "ran out of memory"
                                               : "exited with code " + std::to_string(info.si_status) + more;
-  return "was ended by signal " + std::to_string(info.si_status) + " (" + ::sigdescr_np(info.si_status) + ")" + more;
+  const char *name = ::sigdescr_np(info.si_status); // real-time signals have none
+  return "was ended by signal " + std::to_string(info.si_status) + (name ? std::string(" (") + name + ")" : "") + more;
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -462,6 +462,7 @@ TEST(Worker, ProgramsThatAreNone) {
   } cases[] = {
       {"echo sorry >&2\nexit 3\n", ErrorCode::CompilerFailed, "exited with code 3: sorry"},
       {"kill -SEGV $$\n", ErrorCode::CompilerFailed, "signal 11"},
+      {"kill -40 $$\n", ErrorCode::CompilerFailed, "signal 40"}, // issue: it has no name
       {"exit 0\n", ErrorCode::CompilerFailed, "exited with code 0"},
       {"printf 'this is not a frame of any kind' >&0\nexec sleep 100\n", ErrorCode::CompilerFailed, "no reply"},
       {"exec cat >&0\n", ErrorCode::CompilerFailed, "no reply"}, // says what it hears

@@ -848,6 +848,28 @@ TEST(Preparation, QueuedWorkOfADeadCacheIsDropped) {
   EXPECT_EQ(blocked.room->compiler->specialized, 2);
 }
 
+/// What was made but not told yet when the engine ended is told to nobody, and nobody waits for it.
+TEST(Preparation, IssueWaitAfterTheEngineEnded) {
+  TestCache room(templateEach);
+  room.origin(1);
+  Gate gate;
+  auto first = room.prepare({1}, [&](Preparation::Progress) { gate.pass(); });
+  ASSERT_OK(first);
+  gate.await();
+  std::atomic<int> calls{0};
+  auto second = room.prepare({1}, [&](Preparation::Progress) { ++calls; }); // behind the first one's call
+  ASSERT_OK(second);
+  std::thread ends([&] {
+    room.cache = nullptr;
+    room.engine = nullptr;
+  });
+  EXPECT_OK((*second)->wait(30s));
+  gate.open();
+  ends.join();
+  EXPECT_OK((*first)->wait());
+  EXPECT_EQ(calls, 0);
+}
+
 TEST(Preparation, AnEngineMayEndInItsOwnThread) {
   for (int round = 0; round != 20; ++round) {
     auto gate = std::make_shared<Gate>();

@@ -175,8 +175,8 @@ public:
   /// The same for several, in order; ends at the first that fails.
   Status prepare(std::span<const Binding> bindings);
   /// On the engine's background threads. `progress`, when given, is called after
-  /// each binding, from those threads, never two at once. Error: a binding that no
-  /// run could have.
+  /// each binding, from those threads, never two at once; not any more once the
+  /// engine ends. Error: a binding that no run could have.
   Result<std::shared_ptr<Preparation>> prepareInBackground(std::span<const Binding> bindings,
                                                            std::function<void(Preparation::Progress)> progress = {});
   /// Of ExecutableOptions::prepareLikely; null without.
