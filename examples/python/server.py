@@ -90,9 +90,10 @@ def main() -> int:
         for second in range(1, int(flags.seconds) + 1):
             if server.stopping.wait(1):
                 break
+            answers = sum(server.answered)  # first: what was answered is among what is counted
             stats = exe.stats()
             print(
-                f"{second} s: {sum(server.answered)} answers; {stats['entries']} sizes held, {stats['hits']} hits, "
+                f"{second} s: {answers} answers; {stats['entries']} sizes held, {stats['hits']} hits, "
                 f"{stats['misses']} misses ({stats['templates_made']} compiled), {stats['evictions']} evictions"
             )
         server.stopping.set()

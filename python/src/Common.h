@@ -73,6 +73,28 @@ public:
   T *get() const { return handle; }
   T **put() { return &handle; }
   bool forked() const { return made != generation; }
+  bool isClosed() const { return closed; }
+  /// Who uses it without the GIL keeps it beyond close(). With the GIL held.
+  void enter() { ++users; }
+  void leave() {
+    if (--users == 0 && closed)
+      reset();
+  }
+  /// The same for a scope.
+  class Use {
+  public:
+    explicit Use(Handle &handle) : handle(handle) { handle.enter(); }
+    Use(const Use &) = delete;
+    ~Use() { handle.leave(); }
+
+  private:
+    Handle &handle;
+  };
+  void close() {
+    closed = true;
+    if (users == 0)
+      reset();
+  }
   void reset() {
     T *old = std::exchange(handle, nullptr);
     if (old && !forked()) {
@@ -83,7 +105,8 @@ public:
 
 private:
   T *handle = nullptr;
-  unsigned made = generation;
+  unsigned made = generation, users = 0;
+  bool closed = false;
 };
 
 /// A Python function that the runtime calls from threads of its own.

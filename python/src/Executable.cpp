@@ -110,15 +110,25 @@ nb::tuple Preparation::progress() const {
   return nb::make_tuple(progress.done, progress.failed, progress.total);
 }
 
-void Preparation::cancel() { check(rlx_preparation_cancel(handle.get())); }
+void Preparation::cancel() {
+  Handle::Use use(handle);
+  rlx_status *status;
+  {
+    // It may be the last to use an executable, whose end waits for callbacks.
+    Unlocked unlocked;
+    status = rlx_preparation_cancel(handle.get());
+  }
+  check(status);
+}
 
 void Preparation::close() {
   if (handle.get() && !handle.forked())
     cancel();
-  handle.reset();
+  handle.close();
 }
 
 void Preparation::wait(std::optional<double> seconds) {
+  Handle::Use use(handle);
   // In slices, so that Ctrl-C is heard.
   constexpr double slice = 0.1;
   double left = seconds.value_or(INFINITY);
@@ -196,6 +206,7 @@ Executable::Executable(Engine &engine, Model &model, nb::dict options)
   rlx_engine *of = engine.get();
   rlx_status *status;
   {
+    Engine::Handle::Use use(engine.handle);
     Unlocked unlocked;
     status = rlx_executable_create(of, model.get(), &given, handle.put());
   }
@@ -223,7 +234,7 @@ void Executable::findSources() {
 }
 
 rlx_executable *Executable::open() const noexcept {
-  if (closed) {
+  if (handle.isClosed()) {
     setInvalid("the executable is closed");
     return nullptr;
   }
@@ -239,17 +250,6 @@ rlx_executable *Executable::get() const {
   if (!result)
     throw nb::python_error();
   return result;
-}
-
-void Executable::close() {
-  closed = true;
-  if (users == 0)
-    handle.reset();
-}
-
-void Executable::leave() const {
-  if (--users == 0 && closed)
-    handle.reset();
 }
 
 PyTypeObject *Executable::outputsType(const std::vector<size_t> &choice) noexcept {

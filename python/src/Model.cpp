@@ -93,13 +93,13 @@ Engine::Engine(nb::dict options) {
 Engine::~Engine() { close(); }
 
 void Engine::close() {
-  handle.reset();
+  handle.close();
   if (log)
     log->callback.forget();
 }
 
 rlx_engine *Engine::get() const {
-  if (!handle.get())
+  if (handle.isClosed())
     throwInvalid("the engine is closed");
   if (handle.forked())
     throwInvalid("the engine was made before a fork, and cannot be used in the child: make another");
@@ -121,6 +121,7 @@ void Engine::trim() {
   rlx_engine *engine = get();
   rlx_status *status;
   {
+    Handle::Use use(handle);
     Unlocked unlocked;
     status = rlx_engine_trim(engine);
   }
@@ -135,6 +136,7 @@ Model::Model(Engine &engine, const std::string &path, std::optional<std::string>
   rlx_engine *of = engine.get();
   rlx_status *status;
   {
+    Engine::Handle::Use use(engine.handle);
     Unlocked unlocked;
     status = rlx_model_load(of, path.c_str(), &options, handle.put());
   }

@@ -16,6 +16,7 @@ Sizes sizesOf(nb::dict binding);
 
 class Engine {
 public:
+  using Handle = rlxpy::Handle<rlx_engine, rlx_engine_destroy>;
   explicit Engine(nb::dict options);
   ~Engine();
   rlx_engine *get() const;
@@ -25,8 +26,9 @@ public:
   /// The log function, or null. Borrowed.
   PyObject *logFunction() const { return log ? log->callback.peek() : nullptr; }
 
+  Handle handle;
+
 private:
-  Handle<rlx_engine, rlx_engine_destroy> handle;
   LogSink *log = nullptr;
 };
 
@@ -55,7 +57,8 @@ public:
   /// Cancels, if there is something, and lets go of it.
   void close();
 
-  Handle<rlx_preparation, rlx_preparation_destroy> handle;
+  using Handle = rlxpy::Handle<rlx_preparation, rlx_preparation_destroy>;
+  Handle handle;
 
 private:
   friend class Executable;
@@ -83,8 +86,8 @@ public:
   rlx_executable *get() const;
   /// Sets the error and gives null where it is closed or was made before a fork.
   rlx_executable *open() const noexcept;
-  bool isClosed() const { return closed; }
-  void close();
+  bool isClosed() const { return handle.isClosed(); }
+  void close() { handle.close(); }
 
   void setParam(const std::string &name, nb::handle value);
   void finalizeParams() const;
@@ -99,9 +102,9 @@ public:
   nb::object explain() const;
   nb::dict forecast(nb::dict binding) const;
 
-  /// Runs in progress keep the handle beyond close(). With the GIL held.
-  void enter() const { ++users; }
-  void leave() const;
+  /// Around what is done without the GIL.
+  void enter() const { handle.enter(); }
+  void leave() const { handle.leave(); }
 
   std::vector<Port> inputs, outputs, params;
   std::vector<std::string> dims;
@@ -117,8 +120,6 @@ public:
 private:
   void findSources();
   mutable Handle<rlx_executable, rlx_executable_destroy> handle;
-  mutable uint32_t users = 0;
-  bool closed = false;
   std::map<std::vector<size_t>, nb::object> types;
 };
 
@@ -141,6 +142,7 @@ public:
   std::vector<rlx_input> inputs;
   std::vector<rlx_output> outputs;
   std::vector<Holder> holders;
+  std::vector<std::vector<int64_t>> shapes; ///< of the inputs: an array's own go when it is given another one
   RunChoices choices;
   bool running = false;
 };

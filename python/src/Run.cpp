@@ -537,6 +537,8 @@ BoundRun::BoundRun(nb::object of, nb::object inputArrays, nb::object outputArray
       (!step.is_none() && !readStep(step.ptr(), choices)))
     throw nb::python_error();
   outputs.resize(count);
+  for (rlx_input &input : inputs)
+    input.shape = shapes.emplace_back(input.shape, input.shape + input.rank).data();
 }
 
 PyType_Slot rlxpy::executableSlots[] = {
