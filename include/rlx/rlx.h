@@ -506,7 +506,8 @@ RLX_API RLX_CHECK rlx_status *rlx_preparation_progress(const rlx_preparation *pr
 /** What has not begun is dropped (RLX_CANCELLED); what has goes on to its end. */
 RLX_API RLX_CHECK rlx_status *rlx_preparation_cancel(rlx_preparation *preparation);
 /** Until all are made, failed or dropped, or so many nanoseconds are over (RLX_NOT_READY); 0: as long as it takes. The
-    error of the first binding, in order, that has one. */
+    error of the first binding, in order, that has one. With 0, a callback on a background thread does not wait for what
+    is not over (RLX_INVALID_ARGUMENT). */
 RLX_API RLX_CHECK rlx_status *rlx_preparation_wait(rlx_preparation *preparation, int64_t timeout_ns);
 RLX_API void rlx_preparation_destroy(rlx_preparation **preparation);
 

@@ -16,6 +16,10 @@ Result<DimHint> convert(const rlx_dim_hint &given, size_t position) {
     return wrong(what + " has no array of likely sizes");
   if (given.bucket_count && !given.buckets)
     return wrong(what + " has no array of buckets");
+  for (size_t count : {given.likely_count, given.bucket_count})
+    if (count > kMostElements)
+      return wrong(what + " has an array of " + std::to_string(count) + " elements, more than " +
+                   std::to_string(kMostElements));
   DimHint hint;
   hint.dim = given.dim;
   hint.min = given.min;
@@ -63,6 +67,8 @@ Result<std::vector<DimHint>> convertHints(const rlx_executable_options &given, s
 Result<std::vector<Binding>> readBindings(const Model &model, const rlx_binding *bindings, size_t count) {
   if (count && !bindings)
     return wrong("'bindings' is NULL, but there are " + std::to_string(count));
+  if (count > kMostElements)
+    return wrong(std::to_string(count) + " bindings are given, more than " + std::to_string(kMostElements));
   std::vector<Binding> read;
   for (size_t i = 0; i != count; ++i) {
     Binding binding;

@@ -173,6 +173,12 @@ inline rlx_dtype fromType(data::ElementType type) { return static_cast<rlx_dtype
 /// The most axes that are looked at. No model has more than a few.
 inline constexpr int32_t kMaxRank = 64;
 
+/// The most elements that an array of the caller has which no model bounds: enough for any use, and a count that is
+/// no count, of memory nobody has, is most likely above.
+inline constexpr size_t kMostElements = 1 << 20;
+/// As long as a text may be.
+inline constexpr size_t kMostText = size_t(1) << 30;
+
 /// Adds sizes by name to `binding`. Errors: no name, a name twice, more than `limit`.
 std::optional<Error> readBinding(const rlx_size *sizes, size_t count, size_t limit, Binding &binding);
 

@@ -102,6 +102,8 @@ rlx_status *rlx_model_load_text(rlx_engine *engine, const char *text, size_t byt
       return fail(std::move(*error));
     if (given.dynamic_inputs)
       return invalid("dynamic_inputs is for .onnx files");
+    if (bytes > kMostText)
+      return invalid("a text of " + std::to_string(bytes) + " bytes is longer than " + std::to_string(kMostText));
     std::shared_ptr<WeightTable> weights;
     if (given.weights_file) {
       Result<std::shared_ptr<WeightTable>> opened = WeightTable::openSafetensors(given.weights_file);

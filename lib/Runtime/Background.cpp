@@ -1,6 +1,7 @@
 //===- Background.cpp - threads that make specializations -----------------===//
 #include "Background.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
@@ -72,6 +73,14 @@ Status Background::submit(std::function<void()> task, bool urgent) {
   }
   shared->wake.notify_one();
   return Status::ok();
+}
+
+bool Background::isOwnThread() {
+  if (process != getpid())
+    return false;
+  std::lock_guard lock(mutex);
+  return std::any_of(workers.begin(), workers.end(),
+                     [](pthread_t worker) { return pthread_equal(worker, pthread_self()); });
 }
 
 Background::~Background() {

@@ -27,6 +27,8 @@ public:
   /// Errors: there is no thread and the system gives none; a child made by fork(),
   /// which has none of its parent's.
   Status submit(std::function<void()> task, bool urgent = false);
+  /// Whether the caller is one of the threads, which must not wait for the others.
+  bool isOwnThread();
 
 private:
   struct Shared;

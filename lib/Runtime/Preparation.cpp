@@ -33,12 +33,18 @@ void PreparationJob::cancel() {
 }
 
 Status PreparationJob::wait(std::optional<std::chrono::nanoseconds> timeout) {
+  // Without the cache all is over.
+  std::shared_ptr<SpecializationCache> held = timeout ? nullptr : cache.lock();
+  bool inBackground = held && held->isBackgroundThread();
+  held = nullptr;
   std::unique_lock lock(mutex);
   auto done = [&] {
     bool calling = reporting != std::thread::id() && reporting != std::this_thread::get_id();
     bool toCall = !unreported.empty() && reporting != std::this_thread::get_id();
     return state.done == state.total && !calling && !toCall;
   };
+  if (inBackground && !done())
+    return Error{ErrorCode::InvalidArgument, "a callback waits for the background thread that it is called from"};
   if (!timeout)
     changed.wait(lock, done);
   else if (!changed.wait_until(lock, deadlineOf(*timeout), done))

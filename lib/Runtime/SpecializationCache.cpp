@@ -232,6 +232,8 @@ SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes
   return std::shared_ptr<Preparation>(std::move(job));
 }
 
+bool SpecializationCache::isBackgroundThread() const { return engine->parts().background.isOwnThread(); }
+
 void SpecializationCache::cancel(PreparationJob &job) {
   std::vector<size_t> dropped;
   std::vector<std::shared_ptr<Flight>> ended; // jobs they name may go with them: after the lock
@@ -572,7 +574,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   Result<std::shared_ptr<const Specialization>> made = held.checked->instantiate(binding);
   addTime(making.times, "instantiate", instantiation.ms());
   if (!made)
-    return made.takeError();
+    return Error{made.error().code, bindingString(binding) + ": " + made.error().message};
   ready->plan = std::move(*made);
 
   // Kernels and weights need nothing of each other.

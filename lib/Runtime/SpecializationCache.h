@@ -63,6 +63,8 @@ public:
                                                            std::function<void(Preparation::Progress)> progress);
   /// Drops what is queued for this job only.
   void cancel(PreparationJob &job);
+  /// Whether the caller is a background thread of the engine.
+  bool isBackgroundThread() const;
 
   Statistics stats() const;
   /// Those held, the most recently used first, then those being made and queued.

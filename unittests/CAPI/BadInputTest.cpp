@@ -297,6 +297,43 @@ TEST(CAPIBadInput, Models) {
   EXPECT_FAILS(rlx_model_get_param(model, 0, &tensor), RLX_INVALID_ARGUMENT, "param 0");
 }
 
+TEST(CAPIBadInput, IssueCountsThatAreNone) {
+  // What the pointer points to is not looked at.
+  Engine engine = makeEngine();
+  Model model;
+  for (size_t count : {SIZE_MAX, size_t(1) << 50}) {
+    EXPECT_FAILS(rlx_model_load_text(engine, kScale, count, nullptr, &model), RLX_INVALID_ARGUMENT, "a text of");
+    EXPECT_EQ(static_cast<rlx_model *>(model), nullptr);
+  }
+  model = load(engine, kScale);
+  const int64_t likely[] = {1};
+  const rlx_bucket buckets[] = {{1, 5}};
+  for (size_t count : {SIZE_MAX, SIZE_MAX / 8, size_t(1) << 50})
+    for (bool isLikely : {true, false}) {
+      rlx_dim_hint hint = {};
+      hint.struct_size = sizeof hint;
+      hint.dim = "N";
+      hint.likely = likely;
+      hint.buckets = buckets;
+      (isLikely ? hint.likely_count : hint.bucket_count) = count;
+      rlx_executable_options options = {};
+      options.struct_size = sizeof options;
+      options.hints = &hint;
+      options.hint_count = 1;
+      Executable executable;
+      EXPECT_FAILS(rlx_executable_create(engine, model, &options, &executable), RLX_INVALID_ARGUMENT, "'N'");
+    }
+  Executable executable;
+  ASSERT_OK(rlx_executable_create(engine, model, nullptr, &executable));
+  rlx_size size = {"N", 1};
+  rlx_binding binding = {&size, 1};
+  Preparation preparation;
+  EXPECT_FAILS(rlx_executable_prepare(executable, &binding, SIZE_MAX), RLX_INVALID_ARGUMENT, "bindings are given");
+  EXPECT_FAILS(
+      rlx_executable_prepare_in_background(executable, &binding, size_t(1) << 50, nullptr, nullptr, &preparation),
+      RLX_INVALID_ARGUMENT, "bindings are given");
+}
+
 TEST(CAPIBadInput, Hints) {
   Engine engine = makeEngine();
   Model model = load(engine, kJoin);

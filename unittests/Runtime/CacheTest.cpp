@@ -833,6 +833,33 @@ TEST(Preparation, CallbacksMayUseIt) {
   EXPECT_EQ(calls, 1);
 }
 
+/// The only background thread must not wait for itself: neither for its own job nor for another one.
+TEST(Preparation, IssueACallbackWaitsForTheBackground) {
+  TestCache room(templateEach);
+  std::promise<std::shared_ptr<Preparation>> given;
+  std::shared_future<std::shared_ptr<Preparation>> later = given.get_future().share();
+  std::atomic<int> calls{0};
+  std::shared_ptr<Preparation> job;
+  auto made = room.prepare({1, 2}, [&, later](Preparation::Progress progress) {
+    ++calls;
+    EXPECT_ERROR(later.get()->wait(), ErrorCode::InvalidArgument, "background");
+    EXPECT_ERROR(later.get()->wait(1ns), ErrorCode::NotReady, "");
+    if (progress.done == 1)
+      EXPECT_ERROR(job->wait(), ErrorCode::InvalidArgument, "background");
+    else
+      EXPECT_OK(job->wait());
+  });
+  ASSERT_OK(made);
+  job = *made;
+  auto behind = room.prepare({3}, [&](Preparation::Progress) { ++calls; });
+  ASSERT_OK(behind);
+  given.set_value(*behind);
+  EXPECT_OK(job->wait());
+  EXPECT_OK((*behind)->wait());
+  EXPECT_EQ(calls, 3);
+  job = nullptr;
+}
+
 TEST(Preparation, QueuedWorkOfADeadCacheIsDropped) {
   Blocked blocked;
   auto model = Model::create(vectorSignature().signature, nullptr, blocked.room->compiler);

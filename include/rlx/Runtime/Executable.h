@@ -93,7 +93,8 @@ public:
   /// What has not begun is dropped (Cancelled); what has goes on to its end.
   virtual void cancel() = 0;
   /// Until all are made, failed or dropped, or the time is over (NotReady). The
-  /// error of the first binding, in order, that has one.
+  /// error of the first binding, in order, that has one. Without a time, a callback on
+  /// a background thread does not wait for what is not over (InvalidArgument).
   virtual Status wait(std::optional<std::chrono::nanoseconds> timeout = {}) = 0;
 };
 
