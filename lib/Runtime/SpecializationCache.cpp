@@ -219,17 +219,25 @@ SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes
         break;
       }
     }
+    // Who gets an error is not called any more: not for what others make either.
+    if (!failure)
+      for (const auto &[others, flight] : flights)
+        std::erase_if(flight->jobs, [&](const auto &entry) { return entry.first == job; });
   }
-  if (!failure) {
-    cancel(*job);
+  if (!failure)
     return failure.takeError();
-  }
   for (size_t i : there)
     job->settle(i, Status::ok());
   if (reports && !there.empty())
-    if (Status status = engine->parts().background.submit(PreparationJob::reporter(job), true); !status)
-      return status.takeError();
+    tell(job);
   return std::shared_ptr<Preparation>(std::move(job));
+}
+
+/// By a background thread, where there is one.
+void SpecializationCache::tell(const std::shared_ptr<PreparationJob> &job) {
+  std::function<void()> report = PreparationJob::reporter(job);
+  if (!engine->parts().background.submit(report, true))
+    report();
 }
 
 bool SpecializationCache::isBackgroundThread() const { return engine->parts().background.isOwnThread(); }
@@ -288,9 +296,10 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
   // Jobs are told by background threads, whoever made it. Nobody adds to a flight that is over.
   for (const auto &[job, index] : flight->jobs) {
     job->settle(index, made ? Status::ok() : Status(made.error()));
-    std::function<void()> report = PreparationJob::reporter(job);
-    if (inBackground || !engine->parts().background.submit(report, true))
-      report();
+    if (inBackground)
+      PreparationJob::reporter(job)();
+    else
+      tell(job);
   }
   flight->jobs.clear();
   if (!made)

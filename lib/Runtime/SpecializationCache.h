@@ -133,6 +133,7 @@ private:
   /// Packs what is not packed yet.
   Result<std::shared_ptr<const std::vector<const void *>>> findFixed(HeldTemplate &held);
   void publish(Flight &flight, const Result<Ready> &outcome, Making &making);
+  void tell(const std::shared_ptr<PreparationJob> &job);
 
   // With the lock held:
   std::shared_ptr<Flight> begin(std::span<const int64_t> sizes);

@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -874,6 +875,36 @@ TEST(Preparation, QueuedWorkOfADeadCacheIsDropped) {
   blocked.room->origin(9);
   EXPECT_EQ(blocked.room->compiler->specialized, 2);
 }
+
+#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+/// A child made by fork() has no background threads: a callback that came with what was refused is not called, when
+/// another thread has made some of it either.
+TEST(Preparation, IssueRefusedPreparationsCallNobody) {
+  Gate gate;
+  TestCache room([&](const Binding &binding) {
+    if (binding.at("N") == 2)
+      gate.pass();
+    return templateEach(binding);
+  });
+  room.origin(1);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::thread maker([&] { (void)room.get(2); });
+    gate.await();
+    std::atomic<int> calls{0};
+    auto refused = room.prepare({2, 3}, [&](Preparation::Progress) { ++calls; });
+    gate.open();
+    maker.join();
+    auto there = room.prepare({1, 2}, [&](Preparation::Progress) { calls += 10; });
+    _exit(refused ? 1 : !there || !(*there)->wait() ? 2 : calls != 20 ? 3 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 /// What was made but not told yet when the engine ended is told to nobody, and nobody waits for it.
 TEST(Preparation, IssueWaitAfterTheEngineEnded) {
