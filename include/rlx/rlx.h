@@ -487,7 +487,7 @@ RLX_API RLX_CHECK rlx_status *rlx_executable_prepare(rlx_executable *executable,
 typedef struct rlx_progress {
   size_t done, failed, total;
 } rlx_progress;
-/** Called after each binding, from background threads, never two at once. */
+/** Called after each binding, from background threads, never two at once; not any more once the engine ends. */
 typedef void (*rlx_progress_fn)(void *user, rlx_progress progress);
 
 /**
