@@ -405,7 +405,8 @@ enum {
 /** What a run does when its specialization is not there yet. */
 enum {
   RLX_WAIT = 0,     /**< makes it, or waits for who makes it */
-  RLX_FAIL_FAST = 1 /**< has it made in the background, and is RLX_NOT_READY */
+  /** has it made in the background, unless as many as the cache holds wait for that, and is RLX_NOT_READY */
+  RLX_FAIL_FAST = 1
 };
 
 /** Of one run. Filled in as far as `struct_size` goes, also when the run fails after its sizes were solved. */

@@ -111,16 +111,21 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
   }
   auto found = flights.find(sizes);
   bool first = found == flights.end();
+  bool waits = patient || std::chrono::steady_clock::now() < deadline;
+  if (first && !waits && left >= entriesLimit) {
+    ++counts.notReady;
+    return notReady(*model, sizes, ", nor is it begun: as many as the cache holds wait for the background already");
+  }
   if (first)
     reportMiss(sizes);
   std::shared_ptr<Flight> flight = first ? begin(sizes) : found->second;
   if (patient && flight->state == Flight::State::Queued) {
+    comeBack(*flight);
     flight->state = Flight::State::Making;
     lock.unlock();
     return fly(flight, false);
   }
   if (!patient) {
-    bool waits = std::chrono::steady_clock::now() < deadline;
     if (first || (waits && !flight->urgent && flight->state == Flight::State::Queued)) {
       Status queued = enqueue(flight, waits);
       if (!queued && first) {
@@ -130,7 +135,15 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
     }
     flight->wanted = true;
     auto done = [&] { return flight->state == Flight::State::Done; };
-    if (!waits || !flight->landed.wait_until(lock, deadline, done)) {
+    bool landed = false;
+    if (waits) {
+      comeBack(*flight);
+      ++flight->waiting;
+      landed = flight->landed.wait_until(lock, deadline, done);
+      --flight->waiting;
+    }
+    if (!landed) {
+      leave(*flight);
       ++counts.notReady;
       return notReady(*model, sizes, onMiss == OnMiss::Wait ? " within the time given" : "");
     }
@@ -168,11 +181,34 @@ Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool 
           std::lock_guard lock(cache->mutex);
           if (flight->state != Flight::State::Queued)
             return; // somebody else makes it, or it was dropped
+          cache->comeBack(*flight);
           flight->state = Flight::State::Making;
         }
         (void)cache->fly(flight, true);
       },
       urgent);
+}
+
+/// A run does not wait for it any more. Ahead of runs that may never come no more is made than can be held, so that
+/// ever-changing sizes do not pile up.
+void SpecializationCache::leave(Flight &flight) {
+  if (flight.state != Flight::State::Queued || flight.isLeft || flight.waiting || !flight.jobs.empty())
+    return;
+  if (left < entriesLimit) {
+    flight.isLeft = true;
+    ++left;
+    return;
+  }
+  flight.state = Flight::State::Done;
+  flight.outcome = Error{ErrorCode::Cancelled, "no run waits for it any more"};
+  flights.erase(flight.sizes);
+}
+
+/// It is waited for again, or begun.
+void SpecializationCache::comeBack(Flight &flight) {
+  if (flight.isLeft)
+    --left;
+  flight.isLeft = false;
 }
 
 void SpecializationCache::reportMiss(std::span<const int64_t> sizes) {

@@ -88,6 +88,8 @@ private:
     Sizes sizes;
     bool wanted = false; ///< by a run, so that cancelling a job does not drop it
     bool urgent = false;
+    size_t waiting = 0;  ///< runs, while it is queued
+    bool isLeft = false; ///< counted in `left`
     std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> jobs;
     std::condition_variable landed;
     // When done:
@@ -138,6 +140,8 @@ private:
   // With the lock held:
   std::shared_ptr<Flight> begin(std::span<const int64_t> sizes);
   Status enqueue(const std::shared_ptr<Flight> &flight, bool urgent);
+  void leave(Flight &flight);
+  void comeBack(Flight &flight);
   void reportMiss(std::span<const int64_t> sizes);
   void use(HeldTemplate &held);
   void hold(const Making &making, const ReadySpecialization &ready);
@@ -153,6 +157,7 @@ private:
 
   mutable std::mutex mutex; // guards the members below
   std::unordered_map<Sizes, std::shared_ptr<Flight>, SizesHash, SizesEqual> flights;
+  size_t left = 0;              // flights that runs have queued and none waits for: no more than entries
   std::vector<Aged> ages;       // a heap of all entries
   std::deque<uint64_t> evicted; // hashes of the sizes evicted last
   std::optional<Sizes> lastMissed;

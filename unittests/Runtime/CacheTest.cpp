@@ -714,6 +714,43 @@ struct Blocked {
 };
 } // namespace
 
+/// Sizes that change faster than they can be made do not pile up behind the background.
+TEST(Cache, IssueRunsThatDoNotWaitPileUp) {
+  Gate gate;
+  TestCache room(
+      [&](const Binding &binding) {
+        if (binding.at("N") == 1)
+          gate.pass();
+        return oneTemplate(binding);
+      },
+      4);
+  EXPECT_FALSE(room.get(1, OnMiss::FailFast));
+  gate.await();
+  for (int64_t n = 2; n != 1000; ++n)
+    EXPECT_ERROR(room.get(n, OnMiss::FailFast), ErrorCode::NotReady, "is not ready");
+  EXPECT_EQ(room.unready(), 5u); // with the one being made
+  EXPECT_ERROR(room.get(5, OnMiss::FailFast), ErrorCode::NotReady, "{N=5} is not ready");
+  EXPECT_ERROR(room.get(7, OnMiss::FailFast), ErrorCode::NotReady, "nor is it begun");
+  for (int64_t n = 2000; n != 2100; ++n)
+    EXPECT_ERROR(room.get(n, OnMiss::Wait, 100us), ErrorCode::NotReady, "within the time given");
+  EXPECT_EQ(room.unready(), 5u);
+  // Who waits is served: first, by the background, and beside it.
+  auto job = room.prepare({3000, 3001});
+  ASSERT_OK(job);
+  EXPECT_EQ(room.unready(), 7u);
+  std::thread waits([&] { EXPECT_OK(room.get(4000, OnMiss::Wait, 60s)); });
+  eventually([&] { return room.unready() == 8; });
+  gate.open();
+  waits.join();
+  EXPECT_OK((*job)->wait());
+  eventually([&] { return room.unready() == 0; });
+  // There is room again.
+  for (int64_t n : {7, 8, 9, 10})
+    EXPECT_FALSE(room.get(n, OnMiss::FailFast));
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_EQ(room.origin(10), Origin::Hit);
+}
+
 TEST(Cache, NobodyWaitsForQueuedWork) {
   Blocked blocked;
   TestCache &room = *blocked.room;

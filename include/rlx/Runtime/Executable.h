@@ -62,8 +62,9 @@ struct ExecutableOptions {
 
 /// What a run does when its specialization is not there yet.
 enum class OnMiss {
-  Wait,    ///< makes it, or waits for who makes it
-  FailFast ///< has it made in the background, and is the error NotReady
+  Wait, ///< makes it, or waits for who makes it
+  /// Has it made in the background, unless as many as the cache holds wait for that already, and is the error NotReady.
+  FailFast
 };
 
 /// Per-run choices.
@@ -72,7 +73,7 @@ struct RunOptions {
   Binding binding;
   OnMiss onMiss = OnMiss::Wait;
   /// With Wait: no longer than this; then the error is NotReady, and the making goes
-  /// on in the background. Nothing: as long as it takes.
+  /// on in the background, as with FailFast. Nothing: as long as it takes.
   std::optional<std::chrono::nanoseconds> timeout;
   /// Instead of the executable's step counter.
   std::optional<uint32_t> step;
