@@ -91,6 +91,27 @@ std::optional<Scalar> splatOf(ir::ConstantOp constant) {
   return std::nullopt;
 }
 
+/// A comparison; nothing where `opcode` is none.
+template <typename T> std::optional<Scalar> compare(data::Opcode opcode, T a, T b) {
+  using data::Opcode;
+  switch (opcode) {
+  case Opcode::Equal:
+    return int64_t(a == b);
+  case Opcode::NotEqual:
+    return int64_t(a != b);
+  case Opcode::Less:
+    return int64_t(a < b);
+  case Opcode::LessEqual:
+    return int64_t(a <= b);
+  case Opcode::Greater:
+    return int64_t(a > b);
+  case Opcode::GreaterEqual:
+    return int64_t(a >= b);
+  default:
+    return std::nullopt;
+  }
+}
+
 /// `opcode` on known elements of `type`, where that needs no more than exact or correctly rounded arithmetic.
 std::optional<Scalar> evaluate(data::Opcode opcode, mlir::Type type, llvm::ArrayRef<std::optional<Scalar>> operands) {
   using data::Opcode;
@@ -117,24 +138,12 @@ std::optional<Scalar> evaluate(data::Opcode opcode, mlir::Type type, llvm::Array
       return Scalar(-a);
     case Opcode::Abs:
       return Scalar(std::fabs(a));
-    case Opcode::Equal:
-      return Scalar(int64_t(a == b));
-    case Opcode::NotEqual:
-      return Scalar(int64_t(a != b));
-    case Opcode::Less:
-      return Scalar(int64_t(a < b));
-    case Opcode::LessEqual:
-      return Scalar(int64_t(a <= b));
-    case Opcode::Greater:
-      return Scalar(int64_t(a > b));
-    case Opcode::GreaterEqual:
-      return Scalar(int64_t(a >= b));
     case Opcode::IsNaN:
       return Scalar(int64_t(std::isnan(a)));
     case Opcode::IsInf:
       return Scalar(int64_t(std::isinf(a)));
     default:
-      return std::nullopt;
+      return compare(opcode, a, b);
     }
   }
   if (!llvm::all_of(operands, [](const auto &operand) { return std::holds_alternative<int64_t>(*operand); }))
@@ -144,18 +153,6 @@ std::optional<Scalar> evaluate(data::Opcode opcode, mlir::Type type, llvm::Array
   int64_t a = std::get<int64_t>(*operands[0]), b = operands.size() > 1 ? std::get<int64_t>(*operands[1]) : 0;
   bool boolean = type.isInteger(1);
   switch (opcode) {
-  case Opcode::Equal:
-    return Scalar(int64_t(a == b));
-  case Opcode::NotEqual:
-    return Scalar(int64_t(a != b));
-  case Opcode::Less:
-    return Scalar(int64_t(a < b));
-  case Opcode::LessEqual:
-    return Scalar(int64_t(a <= b));
-  case Opcode::Greater:
-    return Scalar(int64_t(a > b));
-  case Opcode::GreaterEqual:
-    return Scalar(int64_t(a >= b));
   case Opcode::And:
     return Scalar(a & b);
   case Opcode::Or:
@@ -171,7 +168,7 @@ std::optional<Scalar> evaluate(data::Opcode opcode, mlir::Type type, llvm::Array
   case Opcode::Mul:
     return small(a) && small(b) && a * b <= 100 ? std::optional<Scalar>(a * b) : std::nullopt;
   default:
-    return std::nullopt;
+    return compare(opcode, a, b);
   }
 }
 

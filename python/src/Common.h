@@ -39,6 +39,11 @@ inline void check(rlx_status *status) {
 }
 [[noreturn]] void throwInvalid(const std::string &message);
 
+/// A str of what the runtime says.
+inline nb::object textOf(const char *text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
+}
+
 /// Exceptions and other things of the Python part, imported once. What it returns is borrowed.
 PyObject *exceptionOf(rlx_code code) noexcept;
 

@@ -7,15 +7,10 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
-#include <cstring>
 
 using namespace rlxpy;
 
 namespace {
-
-nb::object textOf(const char *text) {
-  return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
-}
 
 nb::list textsOf(const char *const *texts, size_t count) {
   nb::list result;

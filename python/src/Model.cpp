@@ -4,15 +4,10 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <cstring>
 
 using namespace rlxpy;
 
 namespace {
-
-nb::object textOf(const char *text) {
-  return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));
-}
 
 nb::tuple describe(const rlx_tensor_info *info) {
   nb::list shape;
