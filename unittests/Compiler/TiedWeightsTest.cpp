@@ -4,12 +4,10 @@
 // and the bits are those of two weights that happen to be equal.
 //
 //===----------------------------------------------------------------------===//
+#include "../Runtime/ResidentMemory.h"
 #include "CompilerTest.h"
 
 #include <cmath>
-
-#include <fstream>
-#include <sstream>
 
 using namespace rlx;
 using namespace rlx::compilertest;
@@ -251,23 +249,6 @@ TEST(TiedWeights, ALookupInAPart) {
 }
 
 #if defined(__linux__)
-namespace {
-/// Kilobytes in memory of the mapping that `address` lies in; -1 where there is none.
-int64_t residentKilobytes(const void *address) {
-  std::ifstream maps("/proc/self/smaps");
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    if (std::istringstream range(line); range >> std::hex >> begin >> dash >> end && dash == '-')
-      inside = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
-    else if (inside && line.starts_with("Rss:"))
-      return std::stoll(line.substr(4));
-  }
-  return -1;
-}
-} // namespace
-
 TEST(TiedWeights, PagesOfAMappedFileAreLetGoOf) {
   constexpr int64_t vocabulary = 4099, width = 128; // 2 MiB
   TemporaryFolder folder;
@@ -295,7 +276,7 @@ TEST(TiedWeights, PagesOfAMappedFileAreLetGoOf) {
     std::vector<float> rows = numbers(outputs[0]);
     for (size_t i = 0; i != rows.size(); ++i)
       ASSERT_EQ(rows[i], static_cast<float>(element(ids[i / 128], static_cast<int64_t>(i % 128))));
-    int64_t left = residentKilobytes(plain + 4096);
+    int64_t left = test::residentKilobytes(plain + 4096);
     ASSERT_GE(left, 0);
     EXPECT_LT(left, 200); // 64 lookups of a page each would make 256
   }

@@ -3,13 +3,13 @@
 #include "Fakes.h"
 #include "Packing.h"
 #include "Pools.h"
+#include "ResidentMemory.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <random>
-#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -249,23 +249,6 @@ TEST(WeightTable, ManyAtOnceReportTheFirstError) {
 }
 
 #if defined(__linux__)
-namespace {
-/// Kilobytes in memory of the mapping that `address` lies in; -1 where there is none.
-int64_t residentKilobytes(const void *address) {
-  std::ifstream maps("/proc/self/smaps");
-  bool inside = false;
-  for (std::string line; std::getline(maps, line);) {
-    uintptr_t begin = 0, end = 0;
-    char dash = 0;
-    if (std::istringstream range(line); range >> std::hex >> begin >> dash >> end && dash == '-')
-      inside = begin <= reinterpret_cast<uintptr_t>(address) && reinterpret_cast<uintptr_t>(address) < end;
-    else if (inside && line.starts_with("Rss:"))
-      return std::stoll(line.substr(4));
-  }
-  return -1;
-}
-} // namespace
-
 TEST(WeightTable, MappedPagesGoWhenOnlyThePackedFormIsUsed) {
   constexpr int64_t k = 512, n = 1024; // 2 MiB
   std::vector<float> values(k * n);
@@ -282,17 +265,17 @@ TEST(WeightTable, MappedPagesGoWhenOnlyThePackedFormIsUsed) {
   const std::byte *plain = (*table)->find("w")->bytes.data();
   auto packed = (*table)->get("w", {PackedLayout::Panels16, k, n, n, 1, 0});
   ASSERT_OK(packed);
-  int64_t left = residentKilobytes(plain + 4096);
+  int64_t left = test::residentKilobytes(plain + 4096);
   ASSERT_GE(left, 0);
   EXPECT_LT(left, 1024);
   // They come back when somebody looks.
   EXPECT_TRUE(std::equal(values.begin(), values.end(), reinterpret_cast<const float *>(plain)));
   EXPECT_EQ(reinterpret_cast<const float *>(packed->data())[(1 * k + 2) * 16 + 3], values[2 * n + 19]);
-  EXPECT_GE(residentKilobytes(plain + 4096), 2048);
+  EXPECT_GE(test::residentKilobytes(plain + 4096), 2048);
   // Used plain as well, they stay.
   ASSERT_OK((*table)->get("w", {}));
   ASSERT_OK((*table)->get("w", {PackedLayout::Panels16, n, k, 1, n, 0}));
-  EXPECT_GE(residentKilobytes(plain + 4096), 2048);
+  EXPECT_GE(test::residentKilobytes(plain + 4096), 2048);
   std::remove(path.c_str());
 }
 #endif
