@@ -34,6 +34,9 @@ Descriptor::~Descriptor() {
 }
 
 Result<OpenFile> rlx::openFile(const std::string &path) {
+  // The system would open another file than the one that was named.
+  if (size_t end = path.find('\0'); end != std::string::npos)
+    return ioError("open", path.substr(0, end), "a zero byte and more follow");
   // Without O_NONBLOCK, opening a pipe would wait for its writer.
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file)

@@ -94,6 +94,14 @@ TEST_F(FilesTest, MapsRegularFiles) {
   EXPECT_THAT(mapFile(path("none")).error().message, HasSubstr("cannot open"));
 }
 
+TEST_F(FilesTest, IssueAZeroByteEndsNoPath) {
+  std::ofstream(path("x")) << "hello";
+  Result<MappedFile> mapped = mapFile(path("x") + std::string("\0.onnx", 6));
+  ASSERT_FALSE(mapped);
+  EXPECT_EQ(mapped.error().code, ErrorCode::Io);
+  EXPECT_THAT(mapped.error().message, HasSubstr("x': a zero byte"));
+}
+
 TEST_F(FilesTest, FindsTheFileOfAMapping) {
   std::ofstream(path("x")) << "hello";
   Result<MappedFile> mapped = mapFile(path("x"));
