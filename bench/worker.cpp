@@ -192,10 +192,13 @@ public:
     if (what == "statistics")
       return statistics();
     if (what == "fresh") {
-      executable.reset();
-      if (request.value("kernels", false))
+      // Kernels go with their last user, so the one that is forgotten stays until the next is.
+      forgotten = std::move(executable);
+      if (request.value("kernels", false)) {
+        forgotten.reset();
         if (Status status = freshEngine(); !status)
           return status.takeError();
+      }
       if (Status status = fresh(); !status)
         return status.takeError();
       return Json::object();
@@ -263,7 +266,7 @@ private:
   int threads = 1;
   std::shared_ptr<Engine> engine;
   std::shared_ptr<const Model> model;
-  std::shared_ptr<Executable> executable;
+  std::shared_ptr<Executable> executable, forgotten;
 };
 
 void say(const Json &answer) {

@@ -1058,9 +1058,9 @@ class ProcessTest(Folder):
         out = self.run_program(
             "import os, signal, sys, threading, time, rlx\n"
             "exe = rlx.load(sys.argv[1])\n"
-            "p = exe.prepare(batch=range(1, 3000), length=range(1, 4), background=True)\n"
+            "p = exe.prepare(batch=range(1, 3000), background=True, length=1, progress=lambda _: time.sleep(0.02))\n"
             "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
-            "try: p.wait(); print('heard')\n"  # a machine that is done by then has nothing to interrupt
+            "try: p.wait(); print('done too soon')\n"
             "except KeyboardInterrupt: print('heard')\n"
             "p.cancel()\n",
             str(self.folder / "two.onnx"),
