@@ -124,9 +124,66 @@ static Result<std::string> resolveWeights(const std::string &path, llvm::StringR
   return std::string(joined);
 }
 
+/// MLIR's parser calls itself at each bracket, sign and affine term, as deep as the text says: this keeps it within
+/// its stack. Modules of the dialect are a dozen deep, and have no affine maps.
+static Status checkDepth(llvm::StringRef text, const std::string &path) {
+  constexpr size_t kMaxDepth = 200, kMaxSigns = 16;
+  size_t depth = 0, signs = 0, line = 1;
+  auto refuse = [&](llvm::StringRef what) {
+    return Error{ErrorCode::InvalidModel, (path + ":" + llvm::Twine(line) + ": " + what).str()};
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '\n')
+      ++line;
+    if (c == '-' && !text.substr(i).starts_with("->")) {
+      if (++signs > kMaxSigns)
+        return refuse("more than " + llvm::Twine(kMaxSigns).str() + " signs in a row");
+      continue;
+    }
+    if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
+      continue;
+    signs = 0;
+    switch (c) {
+    case '"':
+      for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
+        i += text[i] == '\\';
+      break;
+    case '/':
+      if (text.substr(i).starts_with("//"))
+        i = std::min(text.find('\n', i), text.size()) - 1;
+      break;
+    case '-': // of an arrow
+      ++i;
+      break;
+    case '(':
+    case '[':
+    case '{':
+    case '<':
+      if (++depth > kMaxDepth)
+        return refuse("brackets more than " + llvm::Twine(kMaxDepth).str() + " deep");
+      break;
+    case ')':
+    case ']':
+    case '}':
+    case '>':
+      depth -= depth != 0;
+      break;
+    case 'a':
+      if (text.substr(i).starts_with("affine_map<") || text.substr(i).starts_with("affine_set<"))
+        return refuse("affine maps and sets have no place in a module of the rlx dialect");
+      break;
+    }
+  }
+  return Status::ok();
+}
+
 /// Parses and verifies; `path` stands for the module in messages.
 static Result<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(mlir::MLIRContext &context, llvm::StringRef text,
                                                              const std::string &path) {
+  if (!mlir::isBytecode(llvm::MemoryBufferRef(text, path)))
+    if (Status status = checkDepth(text, path); !status)
+      return status.takeError();
   context.loadDialect<ir::RLXDialect>();
   std::string firstError;
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {

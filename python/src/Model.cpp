@@ -123,7 +123,17 @@ void Engine::trim() {
   check(status);
 }
 
+namespace {
+/// C strings end at the first zero byte, and another file would be opened.
+void checkPath(const std::string &path) {
+  if (path.find('\0') != std::string::npos)
+    throwInvalid("a path has no zero byte: '" + path.substr(0, path.find('\0')) + "' and more");
+}
+} // namespace
+
 Model::Model(Engine &engine, const std::string &path, std::optional<std::string> weightsFile, bool dynamicInputs) {
+  checkPath(path);
+  checkPath(weightsFile.value_or(""));
   rlx_load_options options = {};
   options.struct_size = sizeof options;
   options.weights_file = weightsFile ? weightsFile->c_str() : nullptr;

@@ -772,6 +772,9 @@ class ErrorsTest(Folder):
         (self.folder / "bad.onnx").write_bytes(b"\x08\xff")
         with self.assertRaises(rlx.Error):
             rlx.load(str(self.folder / "bad.onnx"))
+        for path, weights in (("bad.onnx\0.mlir", None), ("bad.mlir", "a\0b")):  # issue: another file was opened
+            with self.raises("InvalidArgument", "zero byte"):
+                rlx.load(path, weights_file=weights)
         graph = helper.make_graph(
             [helper.make_node("StringNormalizer", ["x"], ["y"], name="odd")],
             "odd",

@@ -49,6 +49,30 @@ struct ModuleIO : testing::Test {
   llvm::SmallString<128> folder;
 };
 
+/// What reading a module of this text says.
+std::string parseError(const std::string &text) {
+  mlir::MLIRContext context;
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> parsed =
+      parseMlir(context, text, "m.mlir", [](llvm::StringRef) -> const WeightRow * { return nullptr; });
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(ModuleText, IssueTextThatIsTooDeep) {
+  auto repeated = [](const char *text, size_t times) {
+    std::string result;
+    for (size_t i = 0; i != times; ++i)
+      result += text;
+    return result;
+  };
+  for (const char *bracket : {"[", "{a = ", "(", "#rlx.dims<", "\"a.b\"() ({\n"})
+    EXPECT_THAT(parseError("module attributes {x = " + repeated(bracket, 50000)), HasSubstr("200 deep")) << bracket;
+  EXPECT_THAT(parseError("module {\n%0 = " + repeated("- ", 50000)), HasSubstr("m.mlir:2: more than 16 signs"));
+  EXPECT_THAT(parseError("#m = affine_map<(d) -> (" + repeated("d + ", 100000) + "d)>"), HasSubstr("affine maps"));
+  // Brackets in strings and comments, and arrows, are none.
+  std::string many = repeated("[", 1000);
+  EXPECT_EQ(parseError("// " + many + "\nmodule attributes {rlx.x = \"" + many + "\\\" " + many + "\"} {}"), "");
+}
+
 TEST_F(ModuleIO, RoundTrip) {
   Import import(withWeight());
   ASSERT_TRUE(import.graph());
