@@ -35,8 +35,6 @@ struct DedupeConstants : impl::DedupeConstantsBase<DedupeConstants> {
       ++(llvm::isa<ir::ConstantOp>(op) ? constants : weights);
       op.erase();
     }
-    numConstants += constants;
-    numWeights += weights;
     if (constants + weights == 0)
       return markAllAnalysesPreserved();
     mlir::remark::passed(graph.getLoc(), mlir::remark::RemarkOpts::name("merged").category("rlx-dedupe-constants"))

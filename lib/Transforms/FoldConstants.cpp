@@ -59,7 +59,6 @@ private:
         values.push_back(ir::ConstantOp::create(rewriter, op.getLoc(), result.getType(), value));
       }
       rewriter.replaceOp(&op, values);
-      ++numFolded;
       changed = true;
     }
     return changed;

@@ -2,27 +2,16 @@
 
 #include "rlx/Runtime/BindingSolver.h"
 
+#include "Allocations.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <new>
 #include <random>
 
 using namespace rlx;
 using E = data::ElementType;
 using testing::HasSubstr;
-
-// Counts allocations, for the promise that a hit makes none.
-static thread_local size_t allocations = 0;
-void *operator new(size_t bytes) {
-  ++allocations;
-  if (void *p = std::malloc(bytes ? bytes : 1))
-    return p;
-  std::abort();
-}
-void operator delete(void *p) noexcept { std::free(p); }
-void operator delete(void *p, size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -440,10 +429,10 @@ TEST(BindingSolver, AHitAllocatesNothing) {
   std::vector<OutputBuffer> outputs{buffer("y", 4 * 128 * 384)};
   std::vector<int64_t> sizes(2);
   Binding given{{"batch", 4}};
-  size_t before = allocations;
+  size_t before = fakes::allocations();
   Status a = solver.solve(inputs.list, {}, {}, sizes);
   Status b = solver.solve(inputs.list, outputs, given, sizes);
-  size_t after = allocations;
+  size_t after = fakes::allocations();
   EXPECT_TRUE(bool(a));
   EXPECT_TRUE(bool(b));
   EXPECT_EQ(after, before);

@@ -129,10 +129,6 @@ def DedupeConstants : Pass<"rlx-dedupe-constants", "::rlx::ir::GraphOp"> {
 
     The count is reported as a remark of category `rlx-dedupe-constants`.
   }];
-  let statistics = [
-    Statistic<"numConstants", "constants", "Constants merged into an equal one">,
-    Statistic<"numWeights", "weights", "Weights and params merged into one of the same row">
-  ];
 }
 
 def FoldConstants : Pass<"rlx-fold-constants", "::rlx::ir::GraphOp"> {
@@ -165,7 +161,6 @@ def FoldConstants : Pass<"rlx-fold-constants", "::rlx::ir::GraphOp"> {
   let options = [
     Option<"maxBytes", "max-bytes", "int64_t", "1024", "Largest result that is kept in the graph, in bytes">
   ];
-  let statistics = [Statistic<"numFolded", "folded", "Ops replaced by a constant through the host kernels">];
 }
 
 def Simplify : Pass<"rlx-simplify", "::rlx::ir::GraphOp"> {
