@@ -343,7 +343,8 @@ std::vector<int64_t> reshaped(const std::vector<std::string> &dims, const std::v
   Value x = sequence(shape);
   auto y = Loaded(loaded->model).outputs({x});
   EXPECT_EQ(y[0].elements(), *elementCount(shape));
-  EXPECT_EQ(std::memcmp(y[0].data(), x.bytes.data(), x.bytes.size()), 0);
+  const auto *bytes = static_cast<const uint8_t *>(y[0].data());
+  EXPECT_TRUE(std::equal(x.bytes.begin(), x.bytes.end(), bytes, bytes + y[0].bytes()));
   return y[0].shape();
 }
 
