@@ -128,14 +128,6 @@ struct Sample {
   uint64_t entries = 0, bytes = 0;
 };
 
-int64_t statusNumber(std::string_view key) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key))
-      return std::atoll(line.c_str() + key.size() + 1);
-  return 0;
-}
-
 int64_t lineCount(const char *path) {
   std::ifstream file(path);
   int64_t count = 0;
@@ -325,8 +317,8 @@ public:
   Sample sample(double seconds) const {
     Statistics stats = base->stats();
     return {seconds,
-            statusNumber("VmRSS:"),
-            statusNumber("Threads:"),
+            processStatus("VmRSS:"),
+            processStatus("Threads:"),
             lineCount("/proc/self/maps"),
             stats.entries,
             stats.planBytes + stats.templateBytes + stats.kernelBytes};

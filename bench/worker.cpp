@@ -14,6 +14,8 @@
 //   {"do": "fresh", "kernels": K}    forgets templates and bindings; kernels too when K is true
 //
 //===----------------------------------------------------------------------===//
+#include "Measure.h"
+
 #include "rlx/Compiler/Load.h"
 #include "rlx/Runtime/Engine.h"
 #include "rlx/Runtime/Executable.h"
@@ -28,7 +30,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -95,15 +96,6 @@ std::string describe(const data::KernelSpecT &spec) {
     for (const data::Instr &instr : *program)
       text += fmt::format("{}{}", &instr == program->data() ? ": " : " ", data::EnumNameOpcode(instr.op()));
   return text;
-}
-
-/// The number behind a key of /proc/self/status, KiB.
-int64_t processStatus(std::string_view key) {
-  std::ifstream file("/proc/self/status");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key))
-      return std::atoll(line.c_str() + key.size() + 1);
-  return 0;
 }
 
 class Worker {
@@ -175,7 +167,7 @@ public:
       return Json{{"ms", times}};
     }
     if (what == "memory")
-      return Json{{"peak_kib", processStatus("VmHWM:")}, {"resident_kib", processStatus("VmRSS:")}};
+      return Json{{"peak_kib", bench::processStatus("VmHWM:")}, {"resident_kib", bench::processStatus("VmRSS:")}};
     if (what == "prepare") {
       Binding binding = bindingOf(request);
       auto start = std::chrono::steady_clock::now();

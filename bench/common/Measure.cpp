@@ -20,6 +20,14 @@ using namespace rlx::bench;
 
 static volatile double sink; // what is computed is looked at, so that it is not left out
 
+int64_t rlx::bench::processStatus(std::string_view key) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key))
+      return std::atoll(line.c_str() + key.size());
+  return 0;
+}
+
 double rlx::bench::now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

@@ -8,9 +8,11 @@
 #define RLX_BENCH_COMMON_MEASURE_H
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rlx::bench {
@@ -25,6 +27,9 @@ double median(std::vector<double> values);
 std::string cpuName();
 /// CPUs that this process may run on.
 int cpuCount();
+
+/// The number behind a key of /proc/self/status, such as "VmRSS:" (KiB) or "Threads:". 0 where there is none.
+int64_t processStatus(std::string_view key);
 
 /// GFLOP/s of independent f32 multiply-adds in registers, with the widest vectors there are: what no kernel exceeds.
 /// One sample of about 3 ms on each of `threads` threads.

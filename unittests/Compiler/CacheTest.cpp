@@ -3,13 +3,13 @@
 // CASES 32, 34 and 35 where kernels and templates come and go under runs.
 //
 //===----------------------------------------------------------------------===//
+#include "../Runtime/ResidentMemory.h"
 #include "CompilerTest.h"
 
 #include "rlx/Runtime/ThreadPool.h"
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 using namespace rlx;
@@ -36,14 +36,6 @@ bool isRight(const Loaded &loaded, int64_t n, int64_t k) {
     if (values[i] != static_cast<float>((i / 4 + 1) * static_cast<size_t>(1 + k)))
       return false;
   return true;
-}
-
-size_t mappings() {
-  std::ifstream file("/proc/self/maps");
-  size_t lines = 0;
-  for (std::string line; std::getline(file, line);)
-    ++lines;
-  return lines;
 }
 
 std::shared_ptr<Engine> engineOf(EngineOptions options) {
@@ -84,11 +76,11 @@ TEST(CacheOfKernels, CodeIsGivenBack) {
   for (int64_t round = 0; round != 120; ++round) {
     ASSERT_TRUE(isRight(loaded, 2 + round % 5, round % 2 ? 1 : 4));
     if (round == 20) {
-      early = mappings();
+      early = test::mappings();
       kernels = loaded->engine()->kernelCount();
     }
   }
-  EXPECT_LE(mappings(), early + 8);
+  EXPECT_LE(test::mappings(), early + 8);
   EXPECT_LE(loaded->engine()->kernelCount(), kernels + 1);
   Statistics stats = loaded->stats();
   EXPECT_EQ(stats.templatesMade, 120u);

@@ -2,6 +2,7 @@
 #include "Allocations.h"
 #include "BindingTable.h"
 #include "Fakes.h"
+#include "ResidentMemory.h"
 #include "SpecializationCache.h"
 #include "rlx/Runtime/CodeMemory.h"
 
@@ -485,14 +486,6 @@ private:
   FakeLoader functions;
 };
 
-size_t mappings() {
-  std::ifstream file("/proc/self/maps");
-  size_t lines = 0;
-  for (std::string line; std::getline(file, line);)
-    ++lines;
-  return lines;
-}
-
 size_t residentBytes() {
   std::ifstream file("/proc/self/statm");
   size_t all = 0, resident = 0;
@@ -511,14 +504,14 @@ TEST(Cache, TwoThousandRoundsOfSpecialiseAndEvict) {
   for (int64_t n = 10; n != 2010; ++n) {
     ASSERT_EQ(room.origin(n), Origin::NewTemplate);
     if (n == 1010) {
-      maps = mappings();
+      maps = test::mappings();
       resident = residentBytes();
     }
   }
   EXPECT_EQ(room.cache->stats().evictions, 1997u);
   EXPECT_LE(room.engine->kernelCount(), SpecializationCache::kIdleTemplates + 5);
 #ifndef RLX_SANITIZED
-  EXPECT_LE(mappings(), maps + 8);
+  EXPECT_LE(test::mappings(), maps + 8);
   EXPECT_LE(residentBytes(), resident + (size_t(1) << 20));
 #endif
 }

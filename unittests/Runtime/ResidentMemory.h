@@ -1,7 +1,8 @@
-//===- ResidentMemory.h - what of a mapping is in memory --------*- C++ -*-===//
+//===- ResidentMemory.h - mappings, and what of them is in memory *- C++ -*-===//
 #ifndef RLX_UNITTESTS_RUNTIME_RESIDENTMEMORY_H
 #define RLX_UNITTESTS_RUNTIME_RESIDENTMEMORY_H
 
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <sstream>
@@ -22,6 +23,15 @@ inline int64_t residentKilobytes(const void *address) {
       return std::stoll(line.substr(4));
   }
   return -1;
+}
+
+/// Mappings of the process.
+inline size_t mappings() {
+  std::ifstream file("/proc/self/maps");
+  size_t lines = 0;
+  for (std::string line; std::getline(file, line);)
+    ++lines;
+  return lines;
 }
 
 } // namespace rlx::test
