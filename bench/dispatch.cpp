@@ -106,6 +106,20 @@ int main(int argc, char **argv) {
   if (Status status = executable.runInto(data->inputs, data->outputs); !status)
     return bench.fail(status.error().message);
 
+  // The same at the next size of a bucket, where the model may be padded.
+  ExecutableOptions inBuckets;
+  for (const auto &dim : model->signature().dims)
+    if (int64_t larger = size + dim->multiple; dim->paddable && size > 0 && larger <= dim->max) {
+      inBuckets.hints.push_back({});
+      inBuckets.hints.back().dim = dim->name;
+      inBuckets.hints.back().buckets = {{1, larger + 1}};
+    }
+  auto padded = Executable::create(*engine, model, inBuckets);
+  if (!padded)
+    return bench.fail(padded.error().message);
+  if (Status status = (*padded)->runInto(data->inputs, data->outputs); !status)
+    return bench.fail(status.error().message);
+
   // The parts by themselves: a cache and an arena as the executable has them.
   std::vector<int64_t> sizes(model->solver().dims().size(), size);
   auto cache = std::make_shared<SpecializationCache>(*engine, model, 64);
@@ -128,6 +142,9 @@ int main(int argc, char **argv) {
       {"run context", "into memory that the caller holds on to", [&] { return bool(context->run(inputs, plain)); }},
       {"run", "into new tensors", [&] { return bool(executable.run(inputs, plain)); }},
   };
+  if (!inBuckets.hints.empty())
+    parts.push_back({"in a bucket", "runInto, padded to the next size that its dims can have",
+                     [&] { return bool((*padded)->runInto(inputs, outputs, plain)); }});
   bool failed = false;
   Race race;
   for (const Part &part : parts)

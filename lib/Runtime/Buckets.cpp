@@ -2,7 +2,8 @@
 #include "Buckets.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cassert>
+#include <functional>
 
 using namespace rlx;
 
@@ -11,43 +12,6 @@ Error invalid(const std::string &text) { return Error{ErrorCode::InvalidArgument
 
 std::string bucketString(const Bucket &bucket) {
   return "[" + std::to_string(bucket.first) + ", " + std::to_string(bucket.end) + ")";
-}
-
-/// Calls visit(small, large, elements) for each run of elements that lies together in
-/// a tensor of `shape` and in the larger one around it: its places in both, counted
-/// in elements, in ascending order.
-template <typename Visit>
-void forEachRun(std::span<const int64_t> shape, std::span<const int64_t> larger, const Visit &visit) {
-  for (int64_t size : shape)
-    if (size == 0)
-      return;
-  // What follows the last axis that differs lies together in both.
-  size_t outer = shape.size();
-  while (outer > 0 && shape[outer - 1] == larger[outer - 1])
-    --outer;
-  int64_t together = 1, apart = 1;
-  for (size_t axis = outer; axis < shape.size(); ++axis)
-    together *= shape[axis];
-  apart = together;
-  if (outer > 0) {
-    --outer;
-    together *= shape[outer];
-    apart *= larger[outer];
-  }
-  std::vector<int64_t> index(outer);
-  int64_t small = 0;
-  while (true) {
-    int64_t row = 0;
-    for (size_t axis = 0; axis < outer; ++axis)
-      row = row * larger[axis] + index[axis];
-    visit(small, row * apart, together);
-    small += together;
-    size_t axis = outer;
-    while (axis > 0 && ++index[axis - 1] == shape[axis - 1])
-      index[--axis] = 0;
-    if (axis == 0)
-      return;
-  }
 }
 } // namespace
 
@@ -124,29 +88,41 @@ bool Buckets::roundUp(std::span<int64_t> sizes) const {
   return changed;
 }
 
-void rlx::padWithZeros(const void *from, std::span<const int64_t> shape, void *to, std::span<const int64_t> larger,
-                       size_t elementBytes) {
-  const auto *source = static_cast<const std::byte *>(from);
-  auto *target = static_cast<std::byte *>(to);
-  size_t done = 0;
-  forEachRun(shape, larger, [&](int64_t small, int64_t large, int64_t elements) {
-    size_t at = static_cast<size_t>(large) * elementBytes, bytes = static_cast<size_t>(elements) * elementBytes;
-    std::memset(target + done, 0, at - done);
-    std::memcpy(target + at, source + static_cast<size_t>(small) * elementBytes, bytes);
-    done = at + bytes;
-  });
-  size_t total = elementBytes;
-  for (int64_t size : larger)
-    total *= static_cast<size_t>(size);
-  std::memset(target + done, 0, total - done);
+Result<ShapesOf> ShapesOf::create(const std::vector<std::unique_ptr<data::TensorSpecT>> &specs,
+                                  const data::ModelSignatureT &signature) {
+  DimIndex dims;
+  for (const auto &dim : signature.dims)
+    dims.emplace(dim->name, static_cast<uint32_t>(dims.size()));
+  ShapesOf made;
+  for (const auto &spec : specs) {
+    std::vector<DimProgram> &shape = made.shapes.emplace_back();
+    for (const std::string &text : spec->shape) {
+      Result<DimExpr> expr = DimExpr::parse(text);
+      if (!expr)
+        return expr.takeError();
+      Result<DimProgram> program = DimProgram::compile(*expr, dims);
+      if (!program)
+        return program.takeError();
+      shape.push_back(std::move(*program));
+    }
+  }
+  return made;
 }
 
-void rlx::cutBack(const void *from, std::span<const int64_t> larger, void *to, std::span<const int64_t> shape,
-                  size_t elementBytes) {
-  const auto *source = static_cast<const std::byte *>(from);
-  auto *target = static_cast<std::byte *>(to);
-  forEachRun(shape, larger, [&](int64_t small, int64_t large, int64_t elements) {
-    std::memcpy(target + static_cast<size_t>(small) * elementBytes, source + static_cast<size_t>(large) * elementBytes,
-                static_cast<size_t>(elements) * elementBytes);
-  });
+void ShapesOf::evaluate(size_t tensor, std::span<const int64_t> sizes, std::span<int64_t> shape) const {
+  const std::vector<DimProgram> &programs = shapes[tensor];
+  for (size_t axis = 0; axis != programs.size(); ++axis) {
+    [[maybe_unused]] DimOutcome outcome = programs[axis].evaluate(sizes, shape[axis]);
+    assert(outcome == DimOutcome::Ok && "sizes that have not been checked");
+  }
+}
+
+int64_t ShapesOf::elements(size_t tensor, std::span<const int64_t> sizes) const {
+  ShapeRoom room(rank(tensor));
+  evaluate(tensor, sizes, room.sizes());
+  return elementCount(room.sizes()).value_or(0);
+}
+
+bool rlx::fitsInto(std::span<const int64_t> shape, std::span<const int64_t> larger) {
+  return std::equal(shape.begin(), shape.end(), larger.begin(), larger.end(), std::less_equal<>());
 }

@@ -158,12 +158,12 @@ Status Executable::finalizeParams() {
 // Runs
 //===----------------------------------------------------------------------===//
 
-Result<FoundRun> Executable::State::prepareRun(std::span<const NamedTensor> inputs,
-                                               std::span<const OutputBuffer> outputs, const RunOptions &options) {
-  std::array<int64_t, BindingSolver::kMaxDims> memory; // not written here but for the sizes there are
-  std::span<int64_t> sizes(memory.data(), setup->solver().dims().size());
+Status Executable::State::prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
+                                     const RunOptions &options, FoundRun &found) {
+  size_t dims = setup->solver().dims().size();
+  std::span<int64_t> sizes = found.sizes = std::span(found.memory).first(dims);
   if (Status status = setup->solver().solve(inputs, outputs, options.binding, sizes); !status)
-    return status.takeError();
+    return status;
   for (const NamedTensor &input : inputs)
     if (input.tensor.bytes && !input.tensor.data)
       return invalid(inputTitle(input.name) + " has no data");
@@ -171,45 +171,50 @@ Result<FoundRun> Executable::State::prepareRun(std::span<const NamedTensor> inpu
   if (options.report) {
     start = Clock::now();
     options.report->binding = setup->solver().binding(sizes);
+    options.report->origin = Origin::Hit;
+    options.report->specializeMs = options.report->runMs = 0;
   }
-  FoundRun found;
   if (!setup->buckets.empty()) {
-    std::vector<int64_t> asked(sizes.begin(), sizes.end());
+    std::span<int64_t> asked = std::span(found.memory).subspan(dims, dims);
+    std::copy(sizes.begin(), sizes.end(), asked.begin());
     if (setup->buckets.roundUp(sizes)) {
-      Result<std::unique_ptr<const PaddedShapes>> padded = paddedShapes(asked, sizes);
-      if (!padded)
-        return padded.takeError();
-      found.padded = std::move(*padded);
+      found.asked = asked;
+      found.ready = setup->cache->find(sizes);
+      if (found.ready)
+        return Status::ok();
+      // What the caller gave has been checked; that the larger sizes can be had has not, before they are there.
+      Binding padded = setup->solver().binding(sizes);
+      if (Status status = setup->solver().check(padded, sizes); !status)
+        return Error{status.error().code, "at the bucket " + bindingString(padded) + ": " + status.error().message};
     }
   }
   Result<SpecializationCache::Acquired> acquired = setup->cache->get(sizes, options.onMiss, options.timeout);
-  if (options.report) {
-    options.report->origin = acquired ? acquired->origin : Origin::Hit;
-    options.report->specializeMs =
-        acquired && acquired->origin == Origin::Hit && !acquired->waited ? 0 : msSince(start);
-    options.report->runMs = 0;
-  }
+  if (options.report && acquired)
+    options.report->origin = acquired->origin;
+  if (options.report && !(acquired && acquired->origin == Origin::Hit && !acquired->waited))
+    options.report->specializeMs = msSince(start);
   if (!acquired)
     return acquired.takeError();
   found.ready = std::move(acquired->ready);
-  return found;
+  return Status::ok();
+}
+
+void Executable::State::outputShape(const FoundRun &found, size_t output, std::span<int64_t> shape) const {
+  if (!found.asked.empty())
+    return setup->outputShapes.evaluate(output, found.asked, shape);
+  std::span<const int64_t> made = found.ready->plan->outputs[output];
+  std::copy(made.begin(), made.end(), shape.begin());
 }
 
 Status Executable::State::run(const FoundRun &found, std::span<const NamedTensor> inputs,
                               std::span<const OutputBuffer> outputs, const ParamValues *params,
                               const RunOptions &options) {
-  return found.padded ? runPadded(found, inputs, outputs, params, options)
-                      : runAsItIs(*found.ready, inputs, outputs, params, options);
-}
-
-Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<const NamedTensor> inputs,
-                                    std::span<const OutputBuffer> outputs, const ParamValues *params,
-                                    const RunOptions &options) {
   Clock::time_point start;
   if (options.report)
     start = Clock::now();
   if (options.profile)
     options.profile->clear();
+  const ReadySpecialization &ready = *found.ready;
   const RunLayout &layout = ready.layout;
   const Model &model = this->model();
   const data::ModelSignatureT &signature = model.signature();
@@ -217,6 +222,14 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
   // checked here again is what the memory that kernels touch depends on.
   auto inputAt = [&](size_t i) { return model.findInput(inputs[i].name, i); };
   auto outputAt = [&](size_t i) { return model.findOutput(outputs[i].name, i); };
+  // What the caller has of a tensor: in a bucket a part of what the kernels have.
+  bool padded = !found.asked.empty();
+  auto inputElements = [&](size_t position) {
+    return padded ? setup->inputShapes.elements(position, found.asked) : ready.inputElements[position];
+  };
+  auto outputElements = [&](size_t position) {
+    return padded ? setup->outputShapes.elements(position, found.asked) : layout.outputElements[position];
+  };
 
   // How much memory.
   BlockSize room(layout.bytes);
@@ -228,34 +241,38 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
     if (!position || !given.set(*position))
       return invalid(what() + (position ? " is given twice" : " does not exist"));
     ElementType type = signature.inputs[*position]->type;
-    int64_t elements = ready.inputElements[*position];
+    int64_t elements = inputElements(*position), whole = ready.inputElements[*position];
     if (Status status = checkView(tensor, type, elements, what); !status)
       return status;
-    if (needsCopy(tensor, type)) {
+    if (elements != whole || needsCopy(tensor, type)) {
       copied.set(i);
-      room.add(static_cast<size_t>(elements) * elementSize(type));
+      room.add(static_cast<size_t>(whole) * elementSize(type));
     }
   }
   if (inputs.size() != signature.inputs.size())
     for (size_t i = 0; i != signature.inputs.size(); ++i)
       if (!given.test(i))
         return invalid(inputTitle(signature.inputs[i]->name) + " is missing");
-  auto inPlace = [](const OutputBuffer &output, ElementType type) {
-    return output.type == type && output.data && isAligned(output.data, type);
+  auto inPlace = [&](const OutputBuffer &output, size_t position) {
+    ElementType type = signature.outputs[position]->type;
+    return output.type == type && output.data && isAligned(output.data, type) &&
+           output.bytes == static_cast<size_t>(layout.outputElements[position]) * elementSize(type);
   };
   for (size_t i = 0; i != outputs.size(); ++i) {
     const OutputBuffer &output = outputs[i];
     std::optional<size_t> position = outputAt(i);
     if (!position || !asked.set(*position))
       return invalid(outputTitle(output.name) + (position ? " is given twice" : " does not exist"));
-    ElementType type = signature.outputs[*position]->type;
-    auto elements = static_cast<size_t>(layout.outputElements[*position]);
-    if (output.bytes != elements * elementSize(output.type))
-      return invalid(outputTitle(output.name) + " has shape " + shapeString(ready.plan->outputs[*position]) +
-                     " and takes " + std::to_string(elements * elementSize(output.type)) +
-                     " bytes, but its buffer has " + std::to_string(output.bytes));
-    if (!inPlace(output, type))
-      room.add(elements * elementSize(type));
+    auto elements = static_cast<size_t>(outputElements(*position));
+    if (output.bytes != elements * elementSize(output.type)) {
+      std::vector<int64_t> shape(outputRank(found, *position));
+      outputShape(found, *position, shape);
+      return invalid(outputTitle(output.name) + " has shape " + shapeString(shape) + " and takes " +
+                     std::to_string(elements * elementSize(output.type)) + " bytes, but its buffer has " +
+                     std::to_string(output.bytes));
+    }
+    if (!inPlace(output, *position))
+      room.add(static_cast<size_t>(layout.outputElements[*position]) * elementSize(signature.outputs[*position]->type));
   }
   bool whole = outputs.size() == signature.outputs.size();
   size_t spareAt = room.size();
@@ -266,6 +283,7 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
   if (!block)
     return block.takeError();
 
+  constexpr const char *shrinks = " would be smaller at the sizes of its bucket";
   RunFrame run{ready, signature, block->data(), asked, whole, spareAt, params};
   BlockSize copies(layout.bytes);
   for (size_t i = 0; i != inputs.size(); ++i) {
@@ -274,18 +292,33 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
     if (!copied.test(i))
       continue;
     ElementType type = signature.inputs[position]->type;
-    std::byte *copy = run.memory + copies.add(static_cast<size_t>(ready.inputElements[position]) * elementSize(type));
-    copyTo(copy, inputs[i].tensor, type);
+    size_t bytes = static_cast<size_t>(ready.inputElements[position]) * elementSize(type);
+    std::byte *copy = run.memory + copies.add(bytes);
     run.input(position) = copy;
+    if (!padded || inputElements(position) == ready.inputElements[position]) {
+      copyTo(copy, inputs[i].tensor, type);
+      continue;
+    }
+    ShapeRoom own(setup->inputShapes.rank(position)), larger(setup->inputShapes.rank(position));
+    setup->inputShapes.evaluate(position, found.asked, own.sizes());
+    setup->inputShapes.evaluate(position, found.sizes, larger.sizes());
+    if (!fitsInto(own.sizes(), larger.sizes()))
+      return invalid(inputTitle(inputs[i].name) + shrinks);
+    const TensorView &tensor = inputs[i].tensor;
+    size_t width = elementSize(tensor.type);
+    padWithZeros(own.sizes(), copy, bytes, larger.sizes(), elementSize(type),
+                 [&](std::byte *to, size_t first, size_t elements) {
+                   const std::byte *from = static_cast<const std::byte *>(tensor.data) + first * width;
+                   copyTo(to, TensorView::flat(tensor.type, from, elements * width), type);
+                 });
   }
   BlockSize results = copies; // copies of outputs follow those of inputs
   for (size_t i = 0; i != outputs.size(); ++i) {
     size_t position = *outputAt(i);
-    ElementType type = signature.outputs[position]->type;
     run.output(position) = outputs[i].data;
-    if (!inPlace(outputs[i], type))
-      run.output(position) =
-          run.memory + results.add(static_cast<size_t>(layout.outputElements[position]) * elementSize(type));
+    if (!inPlace(outputs[i], position))
+      run.output(position) = run.memory + results.add(static_cast<size_t>(layout.outputElements[position]) *
+                                                      elementSize(signature.outputs[position]->type));
   }
   if (!layout.randomState.empty()) {
     std::lock_guard lock(mutex);
@@ -301,12 +334,28 @@ Status Executable::State::runAsItIs(const ReadySpecialization &ready, std::span<
   for (size_t i = 0; i != outputs.size(); ++i) {
     size_t position = *outputAt(i);
     ElementType type = signature.outputs[position]->type;
-    if (!outputs[i].bytes || inPlace(outputs[i], type))
+    if (!outputs[i].bytes || inPlace(outputs[i], position))
       continue;
-    if (outputs[i].type == type)
-      std::memcpy(outputs[i].data, run.output(position), outputs[i].bytes);
-    else
-      widenToF32(run.output(position), type, outputs[i].data, outputs[i].bytes / sizeof(float));
+    auto give = [&](int64_t first, int64_t from, int64_t elements) {
+      std::byte *to =
+          static_cast<std::byte *>(outputs[i].data) + static_cast<size_t>(first) * elementSize(outputs[i].type);
+      const std::byte *made =
+          static_cast<const std::byte *>(run.output(position)) + static_cast<size_t>(from) * elementSize(type);
+      if (outputs[i].type == type)
+        std::memcpy(to, made, static_cast<size_t>(elements) * elementSize(type));
+      else
+        widenToF32(made, type, to, static_cast<size_t>(elements));
+    };
+    int64_t elements = static_cast<int64_t>(outputs[i].bytes / elementSize(outputs[i].type));
+    if (elements == layout.outputElements[position]) {
+      give(0, 0, elements);
+      continue;
+    }
+    ShapeRoom own(setup->outputShapes.rank(position));
+    setup->outputShapes.evaluate(position, found.asked, own.sizes());
+    if (!fitsInto(own.sizes(), ready.plan->outputs[position]))
+      return invalid(outputTitle(outputs[i].name) + shrinks);
+    forEachRun(own.sizes(), ready.plan->outputs[position], give);
   }
   return Status::ok();
 }
@@ -326,9 +375,9 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
   Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
   if (!params)
     return params.takeError();
-  Result<FoundRun> found = state->prepareRun(inputs, {}, options);
-  if (!found)
-    return found.takeError();
+  FoundRun found;
+  if (Status status = state->prepareRun(inputs, {}, options, found); !status)
+    return status.takeError();
 
   std::vector<Tensor> results(outputs.size());
   std::array<OutputBuffer, 8> few; // most models have no more
@@ -341,14 +390,15 @@ Result<std::vector<Tensor>> Executable::runReadOutputs(std::span<const NamedTens
     if (!seen.set(output))
       continue;
     const data::TensorSpecT &spec = *signature.outputs[output];
-    Result<Tensor> tensor =
-        Tensor::allocate(spec.type, found->outputShapes()[output], state->engine().options().allocator);
+    std::vector<int64_t> shape(state->outputRank(found, output));
+    state->outputShape(found, output, shape);
+    Result<Tensor> tensor = Tensor::allocate(spec.type, std::move(shape), state->engine().options().allocator);
     if (!tensor)
       return Error{tensor.error().code, outputTitle(spec.name) + ": " + tensor.error().message};
     results[i] = std::move(*tensor);
     buffers[count++] = {spec.name, spec.type, results[i].data(), results[i].bytes()};
   }
-  if (Status status = state->run(*found, inputs, std::span(buffers, count), params->get(), options); !status)
+  if (Status status = state->run(found, inputs, std::span(buffers, count), params->get(), options); !status)
     return status.takeError();
   for (size_t i = 0; count != outputs.size() && i != outputs.size(); ++i) {
     if (results[i].data())
@@ -393,10 +443,10 @@ Status Executable::runInto(std::span<const NamedTensor> inputs, std::span<const 
   Result<std::shared_ptr<const ParamValues>> params = state->paramsSet();
   if (!params)
     return params.takeError();
-  Result<FoundRun> found = state->prepareRun(inputs, outputs, options);
-  if (!found)
-    return found.takeError();
-  return state->run(*found, inputs, outputs, params->get(), options);
+  FoundRun found;
+  if (Status status = state->prepareRun(inputs, outputs, options, found); !status)
+    return status;
+  return state->run(found, inputs, outputs, params->get(), options);
 }
 
 //===----------------------------------------------------------------------===//
@@ -535,6 +585,14 @@ Result<std::shared_ptr<Executable>> Executable::create(std::shared_ptr<Engine> e
     if (!buckets)
       return buckets.takeError();
     setup->buckets = std::move(*buckets);
+    if (!setup->buckets.empty()) {
+      Result<ShapesOf> inputs = ShapesOf::create(signature->inputs, *signature);
+      Result<ShapesOf> outputs = ShapesOf::create(signature->outputs, *signature);
+      if (!inputs || !outputs)
+        return (inputs ? outputs : inputs).takeError();
+      setup->inputShapes = std::move(*inputs);
+      setup->outputShapes = std::move(*outputs);
+    }
   }
   setup->allOutputs.resize(model->signature().outputs.size());
   std::iota(setup->allOutputs.begin(), setup->allOutputs.end(), 0);

@@ -6,6 +6,7 @@
 #include "SpecializationCache.h"
 #include "rlx/Runtime/Executable.h"
 
+#include <array>
 #include <mutex>
 #include <optional>
 
@@ -17,28 +18,25 @@ struct ExecutableSetup {
   /// Of the model's signature with the hints' ranges and multiples, where there are any.
   std::optional<BindingSolver> tightened;
   Buckets buckets;
+  ShapesOf inputShapes, outputShapes; ///< where there are buckets
   std::shared_ptr<Preparation> likely;
   std::vector<size_t> allOutputs; ///< 0, 1, ...
 
   const BindingSolver &solver() const { return tightened ? *tightened : cache->model->solver(); }
 };
 
-/// What the inputs and outputs of a run in a bucket are, each one per input or output
-/// of the signature.
-struct PaddedShapes {
-  std::vector<std::vector<int64_t>> inputs, outputs; ///< the caller's
-  std::vector<std::vector<int64_t>> paddedInputs;    ///< at the bucket's sizes
-};
-
-/// What a run goes by once its sizes are solved.
+/// What a run goes by once its sizes are solved. Stays where it is.
 struct FoundRun {
-  std::shared_ptr<const ReadySpecialization> ready;
-  std::unique_ptr<const PaddedShapes> padded; ///< null for most: the sizes are those of `ready`
+  FoundRun() {} // does not write the memory
+  FoundRun(const FoundRun &) = delete;
+  FoundRun &operator=(const FoundRun &) = delete;
 
-  /// As the caller gets them.
-  const std::vector<std::vector<int64_t>> &outputShapes() const {
-    return padded ? padded->outputs : ready->plan->outputs;
-  }
+  std::shared_ptr<const ReadySpecialization> ready;
+  std::span<int64_t> sizes; ///< of `ready`, one per dim
+  /// The caller's, where the run is padded to `sizes`: those of its bucket. Empty for most.
+  std::span<const int64_t> asked;
+
+  std::array<int64_t, 2 * BindingSolver::kMaxDims> memory; ///< of `sizes` and `asked`
 };
 
 struct Executable::State {
@@ -53,22 +51,19 @@ struct Executable::State {
   Result<std::shared_ptr<const ParamValues>> paramsSet() const;
 
   /// Solves the sizes, and finds or makes what runs at them. `outputs`: the caller's buffers.
-  Result<FoundRun> prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
-                              const RunOptions &options);
+  Status prepareRun(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
+                    const RunOptions &options, FoundRun &found);
+  /// Of an output, as the caller gets it.
+  size_t outputRank(const FoundRun &found, size_t output) const {
+    return found.asked.empty() ? found.ready->plan->outputs[output].size() : setup->outputShapes.rank(output);
+  }
+  /// `shape`: one per axis.
+  void outputShape(const FoundRun &found, size_t output, std::span<int64_t> shape) const;
   /// Runs into buffers, which are those of some outputs, each once.
   Status run(const FoundRun &found, std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
              const ParamValues *params, const RunOptions &options);
   /// The sizes at which a binding given in full runs.
   Result<std::vector<int64_t>> sizesOf(const Binding &binding) const;
-
-  // Parts of these.
-  Status runAsItIs(const ReadySpecialization &ready, std::span<const NamedTensor> inputs,
-                   std::span<const OutputBuffer> outputs, const ParamValues *params, const RunOptions &options);
-  Status runPadded(const FoundRun &found, std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
-                   const ParamValues *params, const RunOptions &options);
-  /// Shapes at the caller's sizes and at the bucket's. Error: sizes that no run could have.
-  Result<std::unique_ptr<const PaddedShapes>> paddedShapes(std::span<const int64_t> sizes,
-                                                           std::span<const int64_t> bucket) const;
 
   mutable std::mutex mutex; ///< guards the members below; held for a few instructions
   ParamValues params;

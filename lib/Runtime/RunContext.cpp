@@ -70,12 +70,11 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
   Result<std::shared_ptr<const ParamValues>> params = executable.paramsSet();
   if (!params)
     return params.takeError();
-  Result<FoundRun> found = executable.prepareRun(inputs, {}, options);
-  if (!found)
-    return found.takeError();
+  FoundRun found;
+  if (Status status = executable.prepareRun(inputs, {}, options, found); !status)
+    return status.takeError();
 
   // Each output that is asked for has its place, once.
-  const std::vector<std::vector<int64_t>> &shapes = found->outputShapes();
   constexpr size_t kNone = SIZE_MAX;
   state->first.assign(signature.outputs.size(), kNone);
   state->outputs.clear();
@@ -84,17 +83,19 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
   BlockSize room(0);
   size_t dims = 0;
   for (size_t output : outputs)
-    dims += shapes[output].size();
+    dims += executable.outputRank(found, output);
   state->shapes.reserve(dims); // spans of it are handed out
   for (size_t i = 0; i != outputs.size(); ++i) {
     size_t output = outputs[i];
     const data::TensorSpecT &spec = *signature.outputs[output];
     RawOutput raw;
     raw.type = spec.type;
-    raw.bytes = static_cast<size_t>(*elementCount(shapes[output])) * elementSize(spec.type);
     size_t begin = state->shapes.size();
-    state->shapes.insert(state->shapes.end(), shapes[output].begin(), shapes[output].end());
-    raw.shape = std::span(state->shapes).subspan(begin);
+    state->shapes.resize(begin + executable.outputRank(found, output));
+    std::span<int64_t> shape = std::span(state->shapes).subspan(begin);
+    executable.outputShape(found, output, shape);
+    raw.shape = shape;
+    raw.bytes = static_cast<size_t>(*elementCount(shape)) * elementSize(spec.type);
     state->outputs.push_back(raw);
     if (state->first[output] != kNone)
       continue;
@@ -121,7 +122,7 @@ Result<std::span<const RawOutput>> RunContext::runReadOutputs(std::span<const Na
     raw.data = place;
     state->buffers.push_back({signature.outputs[outputs[i]]->name, raw.type, place, raw.bytes});
   }
-  if (Status status = executable.run(*found, inputs, state->buffers, params->get(), options); !status)
+  if (Status status = executable.run(found, inputs, state->buffers, params->get(), options); !status)
     return status.takeError();
   return std::span<const RawOutput>(state->outputs);
 }

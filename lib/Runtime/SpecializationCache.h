@@ -54,10 +54,12 @@ public:
   /// who waited for it. `onMiss` and `timeout` as in RunOptions.
   Result<Acquired> get(std::span<const int64_t> sizes, OnMiss onMiss = OnMiss::Wait,
                        std::optional<std::chrono::nanoseconds> timeout = {}) {
-    if (std::shared_ptr<const ReadySpecialization> ready = table.find(sizes))
+    if (std::shared_ptr<const ReadySpecialization> ready = find(sizes))
       return Acquired{std::move(ready)};
     return miss(sizes, onMiss, timeout);
   }
+  /// Null where get() would miss; else a hit.
+  std::shared_ptr<const ReadySpecialization> find(std::span<const int64_t> sizes) { return table.find(sizes); }
   /// Makes them on the engine's background threads; as Executable's.
   Result<std::shared_ptr<Preparation>> prepareInBackground(std::vector<std::vector<int64_t>> sizes,
                                                            std::function<void(Preparation::Progress)> progress);

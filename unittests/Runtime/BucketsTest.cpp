@@ -74,23 +74,70 @@ TEST(Buckets, WhatCannotBeIsRefused) {
   EXPECT_THAT(errorOf(unknown), HasSubstr("no such dim"));
 }
 
+using Shape = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+Floats padded(const Floats &values, const Shape &shape, const Shape &larger) {
+  Floats all(static_cast<size_t>(*elementCount(larger)), -1);
+  padWithZeros(shape, reinterpret_cast<std::byte *>(all.data()), all.size() * sizeof(float), larger, sizeof(float),
+               [&](std::byte *to, size_t first, size_t elements) {
+                 ASSERT_LE(first + elements, values.size());
+                 std::memcpy(to, values.data() + first, elements * sizeof(float));
+               });
+  return all;
+}
+
+Floats cutBack(const Floats &all, const Shape &shape, const Shape &larger) {
+  Floats values(static_cast<size_t>(*elementCount(shape)), -1);
+  forEachRun(shape, larger, [&](int64_t small, int64_t large, int64_t elements) {
+    std::copy_n(all.begin() + large, elements, values.begin() + small);
+  });
+  return values;
+}
+
 TEST(Buckets, PaddingAndCuttingBack) {
   // [2, 2, 2] in [3, 4, 2]; by hand.
-  const std::vector<int64_t> shape = {2, 2, 2}, larger = {3, 4, 2};
-  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
-  std::vector<float> padded(24, -1), back(8, -1);
-  padWithZeros(values.data(), shape, padded.data(), larger, sizeof(float));
-  EXPECT_THAT(padded, ElementsAre(1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  cutBack(padded.data(), larger, back.data(), shape, sizeof(float));
-  EXPECT_EQ(back, values);
+  const Floats values = {1, 2, 3, 4, 5, 6, 7, 8};
+  Floats all = padded(values, {2, 2, 2}, {3, 4, 2});
+  EXPECT_THAT(all, ElementsAre(1, 2, 3, 4, 0, 0, 0, 0, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(cutBack(all, {2, 2, 2}, {3, 4, 2}), values);
   // The last axis alone.
-  std::vector<float> row(6, -1);
-  padWithZeros(values.data(), std::vector<int64_t>{2, 2}, row.data(), std::vector<int64_t>{2, 3}, sizeof(float));
-  EXPECT_THAT(row, ElementsAre(1, 2, 0, 3, 4, 0));
+  EXPECT_THAT(padded({1, 2, 3, 4}, {2, 2}, {2, 3}), ElementsAre(1, 2, 0, 3, 4, 0));
   // Nothing in something, and a scalar.
-  padWithZeros(nullptr, std::vector<int64_t>{0, 2}, row.data(), std::vector<int64_t>{3, 2}, sizeof(float));
-  EXPECT_THAT(row, ElementsAre(0, 0, 0, 0, 0, 0));
-  padWithZeros(values.data(), std::vector<int64_t>{}, row.data(), std::vector<int64_t>{}, sizeof(float));
-  EXPECT_EQ(row[0], 1);
+  EXPECT_THAT(padded({}, {0, 2}, {3, 2}), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(padded({1}, {}, {}), ElementsAre(1));
+  EXPECT_THAT(cutBack({7}, {}, {}), ElementsAre(7));
+  // More axes than lie on the stack: [2, 1, ..., 1, 2] in [2, 2, 1, ..., 1, 3].
+  Shape shape(20, 1), larger(20, 1);
+  shape[0] = shape[19] = larger[0] = larger[1] = 2;
+  larger[19] = 3;
+  all = padded({1, 2, 3, 4}, shape, larger);
+  EXPECT_THAT(all, ElementsAre(1, 2, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0));
+  EXPECT_EQ(cutBack(all, shape, larger), (Floats{1, 2, 3, 4}));
+  EXPECT_TRUE(fitsInto(shape, larger));
+  EXPECT_FALSE(fitsInto(larger, shape));
+}
+
+TEST(Buckets, ShapesAtSizes) {
+  data::ModelSignatureT signature = signatureOf(true);
+  signature.dims.push_back(std::make_unique<data::DimT>());
+  signature.dims.back()->name = "B";
+  for (std::vector<std::string> shape : {std::vector<std::string>{"2*S + B", "B", "5"}, {}, {"S"}}) {
+    signature.inputs.push_back(std::make_unique<data::TensorSpecT>());
+    signature.inputs.back()->shape = std::move(shape);
+  }
+  Result<ShapesOf> shapes = ShapesOf::create(signature.inputs, signature);
+  ASSERT_TRUE(shapes) << shapes.error().message;
+  const int64_t sizes[] = {7, 3};
+  ASSERT_EQ(shapes->rank(0), 3u);
+  Shape shape(3);
+  shapes->evaluate(0, sizes, shape);
+  EXPECT_THAT(shape, ElementsAre(17, 3, 5));
+  EXPECT_EQ(shapes->elements(0, sizes), 255);
+  EXPECT_EQ(shapes->rank(1), 0u);
+  EXPECT_EQ(shapes->elements(1, sizes), 1);
+  EXPECT_EQ(shapes->elements(2, sizes), 7);
+  signature.inputs[2]->shape = {"T"};
+  EXPECT_FALSE(ShapesOf::create(signature.inputs, signature));
 }
 } // namespace

@@ -180,6 +180,80 @@ TEST(Run, ContextsAllocateNothing) {
   EXPECT_EQ(allocationsOf([&] { EXPECT_TRUE(bool(context->runReadOutputs(inputs, outputs))); }), 0u);
 }
 
+/// The same in buckets: the copies lie in the run's memory, and sizes are worked out on the stack.
+TEST(Run, BucketHitsAllocateNothing) {
+  for (ElementType type : {F32, ElementType::F16}) {
+    SignatureBuilder signature;
+    signature.dim("B").dim("N").input("x", type, {"B", "N"}).output("y", type, {"B", "N"});
+    for (auto &dim : signature.signature.dims)
+      dim->paddable = true;
+    Bench bench(std::move(signature), [=](const Binding &) {
+      PlanBuilder p;
+      uint32_t B = p.symbol(0), N = p.symbol(1), all = p.mul(B, N);
+      uint32_t x = p.buffer(BufferKind::Input, type, all, 0), y = p.buffer(BufferKind::Output, type, all, 0);
+      binary(p, "double", Opcode::Add, all, x, x, y);
+      p.output(y, {B, N});
+      return reply(p.take());
+    });
+    ExecutableOptions options;
+    for (const char *dim : {"B", "N"}) {
+      options.hints.push_back({});
+      options.hints.back().dim = dim;
+      options.hints.back().buckets = {{1, 9}};
+    }
+    auto executable = Executable::create(bench.engine, bench.model, options);
+    ASSERT_OK(executable);
+    auto context = (*executable)->createContext();
+    // As f32 also where the model's are f16.
+    Values x(64), y(65), wanted(64);
+    for (size_t i = 0; i != x.size(); ++i) {
+      x[i] = static_cast<float>(i + 1);
+      wanted[i] = 2 * x[i];
+    }
+    for (Shape shape : {Shape{2, 3}, Shape{8, 5}, Shape{3, 8}, Shape{8, 8}, Shape{1, 1}}) {
+      auto count = static_cast<size_t>(shape[0] * shape[1]);
+      RunOptions sizes;
+      sizes.binding["B"] = shape[0];
+      for (bool flat : {false, true}) {
+        TensorView view =
+            flat ? TensorView::flat(F32, x.data(), 4 * count) : TensorView{F32, shape, x.data(), 4 * count};
+        sizes.binding["N"] = shape[1];
+        NamedTensor inputs[] = {{"x", view}};
+        OutputBuffer outputs[] = {{"y", F32, y.data(), 4 * count}};
+        for (bool warm : {false, true}) {
+          std::fill(y.begin(), y.end(), -1.0f);
+          Result<std::span<const RawOutput>> raw = std::span<const RawOutput>();
+          size_t made = allocationsOf([&] {
+            EXPECT_TRUE(bool((*executable)->runInto(inputs, outputs, sizes)));
+            EXPECT_TRUE(bool((*executable)->runInto(inputs, {}, sizes)));
+            raw = context->run(inputs, sizes);
+          });
+          EXPECT_TRUE(made == 0 || !warm) << made;
+          EXPECT_TRUE(std::equal(wanted.begin(), wanted.begin() + static_cast<ptrdiff_t>(count), y.begin()));
+          EXPECT_EQ(y[count], -1); // nothing behind it
+          ASSERT_OK(raw);
+          const RawOutput &output = (*raw)[0];
+          EXPECT_EQ(Shape(output.shape.begin(), output.shape.end()), shape);
+          ASSERT_EQ(output.bytes, count * elementSize(type));
+          if (type == F32)
+            EXPECT_EQ(std::memcmp(output.data, wanted.data(), output.bytes), 0);
+        }
+        // At an odd address.
+        outputs[0].data = reinterpret_cast<std::byte *>(y.data()) + 1;
+        EXPECT_EQ(allocationsOf([&] { EXPECT_TRUE(bool((*executable)->runInto(inputs, outputs, sizes))); }), 0u);
+        EXPECT_EQ(std::memcmp(outputs[0].data, wanted.data(), 4 * count), 0);
+        // What the caller has is still checked.
+        outputs[0].bytes -= 4;
+        EXPECT_ERROR((*executable)->runInto(inputs, outputs, sizes), kBad, "output 'y'");
+        inputs[0].tensor.bytes -= 4;
+        EXPECT_ERROR((*executable)->runInto(inputs, {}, sizes), kBad, "input 'x'");
+      }
+    }
+    ASSERT_EQ((*executable)->bindings().size(), 1u);
+    EXPECT_EQ((*executable)->bindings()[0].binding, (Binding{{"B", 8}, {"N", 8}}));
+  }
+}
+
 TEST(Run, HundredsOfInputs) {
   for (size_t count : {2, 65, 300, 600}) {
     Bench bench = manyInputs(count);
