@@ -95,7 +95,7 @@ Result<ShapesOf> ShapesOf::create(const std::vector<std::unique_ptr<data::Tensor
     dims.emplace(dim->name, static_cast<uint32_t>(dims.size()));
   ShapesOf made;
   for (const auto &spec : specs) {
-    std::vector<DimProgram> &shape = made.shapes.emplace_back();
+    std::vector<Axis> &shape = made.shapes.emplace_back();
     for (const std::string &text : spec->shape) {
       Result<DimExpr> expr = DimExpr::parse(text);
       if (!expr)
@@ -103,17 +103,25 @@ Result<ShapesOf> ShapesOf::create(const std::vector<std::unique_ptr<data::Tensor
       Result<DimProgram> program = DimProgram::compile(*expr, dims);
       if (!program)
         return program.takeError();
-      shape.push_back(std::move(*program));
+      Axis &axis = shape.emplace_back();
+      if (expr->isSymbol())
+        axis.dim = dims.find(expr->name())->second;
+      axis.program = std::move(*program);
     }
   }
   return made;
 }
 
 void ShapesOf::evaluate(size_t tensor, std::span<const int64_t> sizes, std::span<int64_t> shape) const {
-  const std::vector<DimProgram> &programs = shapes[tensor];
-  for (size_t axis = 0; axis != programs.size(); ++axis) {
-    [[maybe_unused]] DimOutcome outcome = programs[axis].evaluate(sizes, shape[axis]);
+  int64_t *size = shape.data();
+  for (const Axis &axis : shapes[tensor]) {
+    DimOutcome outcome = DimOutcome::Ok;
+    if (axis.dim)
+      *size++ = sizes[*axis.dim];
+    else
+      outcome = axis.program.evaluate(sizes, *size++);
     assert(outcome == DimOutcome::Ok && "sizes that have not been checked");
+    (void)outcome;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace rlx {
 
@@ -62,7 +63,11 @@ public:
   int64_t elements(size_t tensor, std::span<const int64_t> sizes) const;
 
 private:
-  std::vector<std::vector<DimProgram>> shapes;
+  struct Axis {
+    std::optional<uint32_t> dim; ///< the axis is this dim by itself
+    DimProgram program;          ///< else
+  };
+  std::vector<std::vector<Axis>> shapes;
 };
 
 /// Whether each axis of `larger` is at least that of `shape`.
