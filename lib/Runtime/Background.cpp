@@ -13,7 +13,11 @@ using namespace rlx;
 struct Background::Shared {
   std::mutex mutex; // guards the members below
   std::condition_variable wake;
-  std::deque<std::function<void()>> urgent, tasks;
+  struct Task {
+    std::function<void()> run;
+    const void *what = nullptr;
+  };
+  std::deque<Task> urgent, tasks;
   size_t asleep = 0;
   bool ending = false;
 };
@@ -30,8 +34,8 @@ void *Background::loop(void *argument) {
     --shared.asleep;
     if (shared.ending)
       return nullptr;
-    std::deque<std::function<void()>> &queue = shared.urgent.empty() ? shared.tasks : shared.urgent;
-    std::function<void()> task = std::move(queue.front());
+    std::deque<Shared::Task> &queue = shared.urgent.empty() ? shared.tasks : shared.urgent;
+    std::function<void()> task = std::move(queue.front().run);
     queue.pop_front();
     lock.unlock();
     task();
@@ -40,7 +44,7 @@ void *Background::loop(void *argument) {
   }
 }
 
-Status Background::submit(std::function<void()> task, bool urgent) {
+Status Background::submit(std::function<void()> task, bool urgent, const void *what) {
   if (process != getpid())
     return Error{ErrorCode::Unsupported, "a child made by fork() has no background threads"};
   std::lock_guard workersLock(mutex);
@@ -69,10 +73,25 @@ Status Background::submit(std::function<void()> task, bool urgent) {
   }
   {
     std::lock_guard lock(shared->mutex);
-    (urgent ? shared->urgent : shared->tasks).push_back(std::move(task));
+    (urgent ? shared->urgent : shared->tasks).push_back({std::move(task), what});
   }
   shared->wake.notify_one();
   return Status::ok();
+}
+
+void Background::drop(const std::unordered_set<const void *> &what) {
+  if (process != getpid())
+    return;
+  std::vector<Shared::Task> dropped; // what they own goes after the lock
+  std::lock_guard lock(shared->mutex);
+  auto isDropped = [&](Shared::Task &task) {
+    if (!what.contains(task.what))
+      return false;
+    dropped.push_back(std::move(task));
+    return true;
+  };
+  std::erase_if(shared->urgent, isDropped);
+  std::erase_if(shared->tasks, isDropped);
 }
 
 bool Background::isOwnThread() {
@@ -86,7 +105,7 @@ bool Background::isOwnThread() {
 Background::~Background() {
   if (process != getpid())
     return;
-  std::deque<std::function<void()>> dropped[2];
+  std::deque<Shared::Task> dropped[2];
   {
     std::lock_guard lock(shared->mutex);
     shared->ending = true;
@@ -95,7 +114,7 @@ Background::~Background() {
   }
   shared->wake.notify_all();
   // Before the wait for those that have begun: somebody may wait for what was dropped.
-  for (std::deque<std::function<void()>> &tasks : dropped)
+  for (std::deque<Shared::Task> &tasks : dropped)
     tasks.clear();
   for (pthread_t worker : workers) {
     if (pthread_equal(worker, pthread_self()))

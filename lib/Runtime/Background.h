@@ -9,6 +9,7 @@
 #include <mutex>
 #include <pthread.h>
 #include <unistd.h>
+#include <unordered_set>
 #include <vector>
 
 namespace rlx {
@@ -26,7 +27,10 @@ public:
   /// Runs `task` on one of the threads, before all that is not urgent if it is.
   /// Errors: there is no thread and the system gives none; a child made by fork(),
   /// which has none of its parent's.
-  Status submit(std::function<void()> task, bool urgent = false);
+  /// `what` is what the task is about, for drop().
+  Status submit(std::function<void()> task, bool urgent = false, const void *what = nullptr);
+  /// Forgets the tasks about these that have not begun.
+  void drop(const std::unordered_set<const void *> &what);
   /// Whether the caller is one of the threads, which must not wait for the others.
   bool isOwnThread();
 

@@ -125,29 +125,41 @@ KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const s
   return kernels;
 }
 
+/// With the lock held. False: it is neither there nor being compiled.
+bool KernelCache::take(Got &got, size_t i, const std::vector<uint8_t> &key) {
+  auto entry = table->entries.find(key);
+  if (entry == table->entries.end())
+    return false;
+  if (!entry->second->whose)
+    return true;
+  std::shared_ptr<Kernel> kernel = entry->second->kernel.lock();
+  if (!kernel) {
+    // Its last user is about to take it out.
+    table->entries.erase(entry);
+    return false;
+  }
+  got.kernels[i] = kernel->handle(kernel);
+  got.bytes[i] = kernel->bytes();
+  return true;
+}
+
+std::optional<KernelCache::Got> KernelCache::find(std::span<const std::vector<uint8_t>> keys) {
+  Got got; // goes after the lock
+  got.kernels.resize(keys.size());
+  got.bytes.resize(keys.size());
+  std::lock_guard lock(table->mutex);
+  for (size_t i = 0; i != keys.size(); ++i)
+    if (!take(got, i, keys[i]) || !got.kernels[i].function)
+      return std::nullopt;
+  return got;
+}
+
 Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> specs,
                                           std::span<const std::vector<uint8_t>> keys, CompilerInterface &compiler,
                                           ThreadPool &pool, PhaseTimes &times) {
   Got got;
   got.kernels.resize(specs.size());
   got.bytes.resize(specs.size());
-  // With the lock held. False: it is neither there nor being compiled.
-  auto take = [&](size_t i) {
-    auto entry = table->entries.find(keys[i]);
-    if (entry == table->entries.end())
-      return false;
-    if (!entry->second->whose)
-      return true;
-    std::shared_ptr<Kernel> kernel = entry->second->kernel.lock();
-    if (!kernel) {
-      // Its last user is about to take it out.
-      table->entries.erase(entry);
-      return false;
-    }
-    got.kernels[i] = kernel->handle(kernel);
-    got.bytes[i] = kernel->bytes();
-    return true;
-  };
   while (true) {
     // Claim what nobody has begun. Whoever claims compiles at once and waits for
     // nobody before it is done, so waiting for others below always ends.
@@ -155,7 +167,7 @@ Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> spe
     {
       std::lock_guard lock(table->mutex);
       for (size_t i = 0; i != specs.size(); ++i) {
-        if (got.kernels[i].function || take(i))
+        if (got.kernels[i].function || take(got, i, keys[i]))
           continue;
         table->claim(keys[i]);
         mine.push_back(i);
@@ -195,7 +207,7 @@ Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> spe
         if (got.kernels[i].function)
           continue;
         bool there = true;
-        table->changed.wait(lock, [&] { return !(there = take(i)) || got.kernels[i].function; });
+        table->changed.wait(lock, [&] { return !(there = take(got, i, keys[i])) || got.kernels[i].function; });
         missing |= !there;
       }
     }

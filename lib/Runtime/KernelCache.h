@@ -6,6 +6,7 @@
 #include "rlx/Runtime/Engine.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,12 +34,16 @@ public:
   Result<Got> get(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
                   CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times);
 
+  /// The same where all are there: compiles nothing and waits for nobody.
+  std::optional<Got> find(std::span<const std::vector<uint8_t>> keys);
+
   size_t count() const;
   size_t codeBytes() const;
 
 private:
   class Kernel;
   struct Table;
+  bool take(Got &got, size_t i, const std::vector<uint8_t> &key);
   Result<std::vector<std::shared_ptr<Kernel>>> compile(std::span<const data::KernelSpecT> specs,
                                                        std::span<const std::vector<uint8_t>> keys,
                                                        const std::vector<size_t> &mine, CompilerInterface &compiler,

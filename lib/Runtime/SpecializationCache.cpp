@@ -112,23 +112,54 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
   auto found = flights.find(sizes);
   bool first = found == flights.end();
   bool waits = patient || std::chrono::steady_clock::now() < deadline;
-  if (first && !waits && left >= entriesLimit) {
+  std::shared_ptr<Flight> flight = first ? nullptr : found->second;
+  bool queues = first;
+  auto refused = [&] {
     ++counts.notReady;
     return notReady(*model, sizes, ", nor is it begun: as many as the cache holds wait for the background already");
-  }
-  if (first)
-    reportMiss(sizes);
-  std::shared_ptr<Flight> flight = first ? begin(sizes) : found->second;
-  if (patient && flight->state == Flight::State::Queued) {
+  };
+  bool isOpen = first || (flight->state == Flight::State::Queued && !flight->needsCompiler);
+  if (!patient && isOpen && tree.lookup(sizes).kind != TemplateTree::Found::Kind::Missing) {
+    // Nobody has to wait, however long the background takes with what it is at.
+    if (first) {
+      reportMiss(sizes);
+      flight = begin(sizes);
+    }
     comeBack(*flight);
     flight->state = Flight::State::Making;
     lock.unlock();
-    return fly(flight, false);
+    if (std::optional<Result<Acquired>> here = flyWithoutCompiler(flight))
+      return std::move(*here);
+    lock.lock();
+    flight->needsCompiler = queues = true;
+    flight->state = Flight::State::Queued;
+    flight->landed.notify_all(); // to whoever takes it over
+    if (!waits)
+      leave(*flight);
+    if (flight->state == Flight::State::Done)
+      return refused();
+  } else if (first) {
+    if (!waits && left >= entriesLimit)
+      return refused();
+    reportMiss(sizes);
+    flight = begin(sizes);
+  }
+  while (patient && flight->state != Flight::State::Done) {
+    if (flight->state == Flight::State::Queued) {
+      comeBack(*flight);
+      flight->state = Flight::State::Making;
+      lock.unlock();
+      return fly(flight, false);
+    }
+    ++flight->waiting;
+    flight->landed.wait(lock, [&] { return flight->state != Flight::State::Making; });
+    --flight->waiting;
   }
   if (!patient) {
-    if (first || (waits && !flight->urgent && flight->state == Flight::State::Queued)) {
+    if (queues || (waits && !flight->urgent && flight->state == Flight::State::Queued)) {
       Status queued = enqueue(flight, waits);
-      if (!queued && first) {
+      if (!queued && first && !flight->waiting) {
+        comeBack(*flight);
         flights.erase(flight->sizes);
         return queued.takeError();
       }
@@ -147,8 +178,6 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
       ++counts.notReady;
       return notReady(*model, sizes, onMiss == OnMiss::Wait ? " within the time given" : "");
     }
-  } else {
-    flight->landed.wait(lock, [&] { return flight->state == Flight::State::Done; });
   }
   if (!flight->outcome)
     return flight->outcome.error();
@@ -186,7 +215,7 @@ Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool 
         }
         (void)cache->fly(flight, true);
       },
-      urgent);
+      urgent, flight.get());
 }
 
 /// A run does not wait for it any more. Ahead of runs that may never come no more is made than can be held, so that
@@ -201,6 +230,7 @@ void SpecializationCache::leave(Flight &flight) {
   }
   flight.state = Flight::State::Done;
   flight.outcome = Error{ErrorCode::Cancelled, "no run waits for it any more"};
+  engine->parts().background.drop({&flight});
   flights.erase(flight.sizes);
 }
 
@@ -279,36 +309,37 @@ void SpecializationCache::tell(const std::shared_ptr<PreparationJob> &job) {
 bool SpecializationCache::isBackgroundThread() const { return engine->parts().background.isOwnThread(); }
 
 void SpecializationCache::cancel(PreparationJob &job) {
-  std::vector<size_t> dropped;
-  std::vector<std::shared_ptr<Flight>> ended; // jobs they name may go with them: after the lock
+  std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> dropped; // jobs may go with it: after the lock
+  std::vector<std::shared_ptr<Flight>> ended;
+  std::unordered_set<const void *> over;
   {
     std::lock_guard lock(mutex);
     for (auto at = flights.begin(); at != flights.end();) {
-      Flight &flight = *at->second;
-      size_t before = dropped.size();
-      if (flight.state == Flight::State::Queued)
-        for (const auto &[other, index] : flight.jobs)
-          if (other.get() == &job)
-            dropped.push_back(index);
-      if (dropped.size() == before) {
-        ++at;
+      std::shared_ptr<Flight> flight = (at++)->second;
+      if (flight->state != Flight::State::Queued)
+        continue;
+      auto mine = std::partition(flight->jobs.begin(), flight->jobs.end(),
+                                 [&](const auto &entry) { return entry.first.get() != &job; });
+      if (mine == flight->jobs.end())
+        continue;
+      std::move(mine, flight->jobs.end(), std::back_inserter(dropped));
+      flight->jobs.erase(mine, flight->jobs.end());
+      ended.push_back(flight);
+      if (!flight->jobs.empty())
+        continue;
+      if (flight->wanted) {
+        leave(*flight); // by a run that may have gone since
         continue;
       }
-      ended.push_back(at->second);
-      bool others = flight.wanted;
-      for (const auto &[other, index] : flight.jobs)
-        others |= other.get() != &job;
-      if (others) {
-        ++at;
-        continue;
-      }
-      flight.state = Flight::State::Done;
-      flight.outcome = Error{ErrorCode::Cancelled, "preparing this binding was cancelled"};
-      at = flights.erase(at);
+      flight->state = Flight::State::Done;
+      flight->outcome = Error{ErrorCode::Cancelled, "preparing this binding was cancelled"};
+      over.insert(flight.get());
+      flights.erase(flight->sizes);
     }
   }
-  for (size_t index : dropped)
-    job.drop(index);
+  engine->parts().background.drop(over);
+  for (const auto &[own, index] : dropped)
+    own->drop(index);
 }
 
 //===----------------------------------------------------------------------===//
@@ -319,8 +350,27 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
                                                                bool inBackground) {
   Making making;
   Stopwatch watch;
-  Result<Ready> made = make(flight->sizes, making);
-  double ms = watch.ms();
+  Result<Ready> made = make(flight->sizes, making, true);
+  return land(flight, made, making, watch.ms(), inBackground);
+}
+
+std::optional<Result<SpecializationCache::Acquired>>
+SpecializationCache::flyWithoutCompiler(const std::shared_ptr<Flight> &flight) {
+  Making making;
+  Stopwatch watch;
+  Result<Ready> made = make(flight->sizes, making, false);
+  if (!made || *made)
+    return land(flight, made, making, watch.ms(), false);
+  if (making.heldTemplate) {
+    std::lock_guard lock(mutex);
+    endUse(making.heldTemplate);
+  }
+  return std::nullopt;
+}
+
+Result<SpecializationCache::Acquired> SpecializationCache::land(const std::shared_ptr<Flight> &flight,
+                                                                const Result<Ready> &made, Making &making, double ms,
+                                                                bool inBackground) {
   publish(*flight, made, making);
   if (engine->options().log) {
     std::string line = model->signature().name + " " + bindingString(model->solver().binding(flight->sizes)) + ": ";
@@ -339,7 +389,7 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
   }
   flight->jobs.clear();
   if (!made)
-    return made.takeError();
+    return made.error();
   return Acquired{*made, making.origin};
 }
 
@@ -375,10 +425,8 @@ void SpecializationCache::publish(Flight &flight, const Result<Ready> &outcome, 
     counts.codeBytes += making.codeBytes;
     int64_t now = useStamp();
     HeldTemplate *held = making.heldTemplate.get();
-    if (held) {
-      --held->makers;
+    if (held)
       held->used = now;
-    }
     if (outcome) {
       counts.templatesReused += making.origin == Origin::Instantiated;
       (*outcome)->used.store(now, std::memory_order_relaxed);
@@ -389,9 +437,9 @@ void SpecializationCache::publish(Flight &flight, const Result<Ready> &outcome, 
       table.insert(std::move(entry), dropped.entries);
     } else {
       ++counts.failures;
-      if (held && !held->entries && !held->makers)
-        idle.push_back(making.heldTemplate);
     }
+    if (held)
+      endUse(making.heldTemplate);
     // The newest is not among those that may go yet.
     evict(dropped);
     if (newest) {
@@ -413,6 +461,12 @@ void SpecializationCache::use(HeldTemplate &held) {
   if (!held.entries && !held.makers)
     std::erase_if(idle, [&](const auto &other) { return other.get() == &held; });
   ++held.makers;
+}
+
+/// By one who made something of it, or did not after all.
+void SpecializationCache::endUse(const std::shared_ptr<HeldTemplate> &held) {
+  if (--held->makers == 0 && !held->entries)
+    idle.push_back(held);
 }
 
 void SpecializationCache::hold(const Making &making, const ReadySpecialization &ready) {
@@ -517,7 +571,8 @@ void SpecializationCache::evict(Dropped &dropped) {
 // One specialization
 //===----------------------------------------------------------------------===//
 
-Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Sizes &sizes, Making &making) {
+Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Sizes &sizes, Making &making,
+                                                                        bool mayCompile) {
   using Kind = TemplateTree::Found::Kind;
   auto lookup = [&]() -> Result<std::shared_ptr<HeldTemplate>> {
     std::lock_guard lock(mutex);
@@ -531,7 +586,7 @@ Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Si
     return held;
   };
   Result<std::shared_ptr<HeldTemplate>> found = lookup();
-  if (!found || *found)
+  if (!found || *found || !mayCompile)
     return found;
   std::lock_guard turn(templateTurn);
   found = lookup(); // whoever had the turn before may have made it
@@ -603,10 +658,12 @@ Result<std::shared_ptr<const std::vector<const void *>>> SpecializationCache::fi
   return held.fixed;
 }
 
-Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making) {
-  Result<std::shared_ptr<HeldTemplate>> found = findTemplate(sizes, making);
+Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making, bool mayCompile) {
+  Result<std::shared_ptr<HeldTemplate>> found = findTemplate(sizes, making, mayCompile);
   if (!found)
     return found.takeError();
+  if (!*found)
+    return Ready();
   HeldTemplate &held = **found;
   making.heldTemplate = std::move(*found);
   CompilerInterface *compiler = model->compiler();
@@ -634,7 +691,12 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
     kernels = engine->parts().kernels.get(ready->plan->kernels, ready->plan->keys, *compiler, *engine->parts().threads,
                                           compiling);
   };
-  if (*fixed) {
+  if (!mayCompile) {
+    std::optional<KernelCache::Got> there = engine->parts().kernels.find(ready->plan->keys);
+    if (!there || !*fixed)
+      return Ready();
+    kernels = std::move(*there);
+  } else if (*fixed) {
     getKernels();
   } else {
     double packingMs = 0;

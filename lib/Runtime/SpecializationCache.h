@@ -24,8 +24,8 @@ namespace rlx {
 ///
 /// The first thread to miss on a binding makes it, on its own; others that want
 /// it wait for that one and for nothing else. Who does not want to wait, or not for
-/// long, leaves the making to the engine's background threads; what is only queued
-/// there is taken over by whoever is ready to wait. Requests for templates take
+/// long, makes what needs no compiler, and leaves the rest to the engine's background
+/// threads; what is only queued there is taken over by whoever is ready to wait. Requests for templates take
 /// turns: the second one usually finds that the first one's template holds for it
 /// too.
 ///
@@ -90,8 +90,9 @@ private:
     Sizes sizes;
     bool wanted = false; ///< by a run, so that cancelling a job does not drop it
     bool urgent = false;
-    size_t waiting = 0;  ///< runs, while it is queued
-    bool isLeft = false; ///< counted in `left`
+    bool needsCompiler = false; ///< it was tried without
+    size_t waiting = 0;         ///< runs
+    bool isLeft = false;        ///< counted in `left`
     std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> jobs;
     std::condition_variable landed;
     // When done:
@@ -132,8 +133,13 @@ private:
   Result<Acquired> miss(std::span<const int64_t> sizes, OnMiss onMiss, std::optional<std::chrono::nanoseconds> timeout);
   /// Makes what a flight is for, tells everybody, and returns it.
   Result<Acquired> fly(const std::shared_ptr<Flight> &flight, bool inBackground);
-  Result<Ready> make(const Sizes &sizes, Making &making);
-  Result<std::shared_ptr<HeldTemplate>> findTemplate(const Sizes &sizes, Making &making);
+  /// The same, where a template holds and neither a kernel nor a packed weight is missing; else nothing.
+  std::optional<Result<Acquired>> flyWithoutCompiler(const std::shared_ptr<Flight> &flight);
+  Result<Acquired> land(const std::shared_ptr<Flight> &flight, const Result<Ready> &made, Making &making, double ms,
+                        bool inBackground);
+  /// Null where it `mayCompile` not and would have to.
+  Result<Ready> make(const Sizes &sizes, Making &making, bool mayCompile);
+  Result<std::shared_ptr<HeldTemplate>> findTemplate(const Sizes &sizes, Making &making, bool mayCompile);
   /// Packs what is not packed yet.
   Result<std::shared_ptr<const std::vector<const void *>>> findFixed(HeldTemplate &held);
   void publish(Flight &flight, const Result<Ready> &outcome, Making &making);
@@ -146,6 +152,7 @@ private:
   void comeBack(Flight &flight);
   void reportMiss(std::span<const int64_t> sizes);
   void use(HeldTemplate &held);
+  void endUse(const std::shared_ptr<HeldTemplate> &held);
   void hold(const Making &making, const ReadySpecialization &ready);
   void evict(Dropped &dropped);
   BindingTable::Entry *oldest(int64_t now);

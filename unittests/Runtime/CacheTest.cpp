@@ -1,5 +1,6 @@
 //===- CacheTest.cpp - bounds, flights, the background --------------------===//
 #include "Allocations.h"
+#include "Background.h"
 #include "BindingTable.h"
 #include "Fakes.h"
 #include "ResidentMemory.h"
@@ -48,6 +49,20 @@ std::unique_ptr<data::PlanTemplateT> addOnePlan(uint64_t imm = 0) {
   binary(p, "add", Opcode::Add, N, x, one, y, true);
   if (imm)
     p.plan->steps[0]->program.push_back(instr(Opcode::Constant, F32, 0, 0, 0, imm));
+  p.output(y, {N});
+  return p.take();
+}
+
+/// The halves of x in turns: at N == 2 another kernel, of one loop.
+std::unique_ptr<data::PlanTemplateT> turnsPlan() {
+  PlanBuilder p;
+  uint32_t N = p.symbol(0), one = p.constant(1), two = p.constant(2);
+  uint32_t half = p.expr(data::ExprOp::FloorDiv, N, two, 0);
+  uint32_t x = p.buffer(BufferKind::Input, F32, N, 0), y = p.buffer(BufferKind::Output, F32, N, 0);
+  data::StepT &step = p.step(data::Family::Loops, "turns", {half, two});
+  step.inputs.push_back(p.access(x, {one, half}));
+  step.outputs.push_back(p.access(y, {two, one}));
+  step.results = {0};
   p.output(y, {N});
   return p.take();
 }
@@ -714,7 +729,7 @@ TEST(Cache, IssueRunsThatDoNotWaitPileUp) {
       [&](const Binding &binding) {
         if (binding.at("N") == 1)
           gate.pass();
-        return oneTemplate(binding);
+        return templateEach(binding);
       },
       4);
   EXPECT_FALSE(room.get(1, OnMiss::FailFast));
@@ -738,10 +753,81 @@ TEST(Cache, IssueRunsThatDoNotWaitPileUp) {
   EXPECT_OK((*job)->wait());
   eventually([&] { return room.unready() == 0; });
   // There is room again.
-  for (int64_t n : {7, 8, 9, 10})
+  for (int64_t n : {8, 9, 10, 11})
     EXPECT_FALSE(room.get(n, OnMiss::FailFast));
   eventually([&] { return room.unready() == 0; });
   EXPECT_EQ(room.origin(10), Origin::Hit);
+}
+
+/// What a template serves does not stand behind what the background compiles.
+TEST(Cache, IssueASlowCompileHoldsUpWhatNeedsNone) {
+  Gate gate;
+  TestCache room([&](const Binding &binding) {
+    int64_t n = binding.at("N");
+    if (n >= 100)
+      gate.pass();
+    PlanBuilder guards;
+    guards.guard(PredicateKind::NotEqual, "N", "7", true, true, "N must not be 7");
+    guards.guard(PredicateKind::LessEqual, "100", "N", n >= 100);
+    Result<SpecializeReply> made = reply(n >= 100 ? addOnePlan() : turnsPlan());
+    made->plan->guards = std::move(guards.plan->guards);
+    return made;
+  });
+  room.origin(4);
+  EXPECT_FALSE(room.get(7));
+  EXPECT_FALSE(room.get(100, OnMiss::FailFast));
+  gate.await();
+  auto job = room.prepare({20, 21});
+  ASSERT_OK(job);
+  for (auto [n, timeout] : {std::pair(6, 0ns), std::pair(8, std::chrono::nanoseconds(1h)), std::pair(20, 0ns)}) {
+    auto got = room.get(n, OnMiss::FailFast);
+    if (timeout != 0ns)
+      got = room.get(n, OnMiss::Wait, timeout);
+    ASSERT_OK(got);
+    EXPECT_EQ(got->origin, timeout != 0ns ? Origin::Hit : Origin::Instantiated);
+    EXPECT_EQ(got->ready->plan->outputs[0], Sizes{n});
+  }
+  auto got = room.get(10, OnMiss::Wait, 0ns);
+  ASSERT_OK(got);
+  EXPECT_EQ(got->origin, Origin::Instantiated);
+  EXPECT_FALSE(got->waited);
+  EXPECT_ERROR(room.get(7, OnMiss::FailFast), ErrorCode::InvalidArgument, "N must not be 7");
+  EXPECT_EQ(room.cache->stats().notReady, 1u);
+  // A kernel is missing. It is tried once.
+  int compiled = room.compiler->compiled;
+  for (int i = 0; i != 3; ++i)
+    EXPECT_ERROR(room.get(2, OnMiss::FailFast), ErrorCode::NotReady, "{N=2} is not ready");
+  EXPECT_ERROR(room.get(2, OnMiss::Wait, 1ms), ErrorCode::NotReady, "within the time");
+  EXPECT_EQ(room.compiler->compiled, compiled);
+  EXPECT_EQ(room.unready(), 3u); // 100, 21, 2
+  gate.open();
+  EXPECT_OK((*job)->wait());
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_EQ(room.origin(2), Origin::Hit);
+  EXPECT_EQ(room.compiler->compiled, compiled + 2);
+  EXPECT_EQ(room.compiler->specialized, 2);
+  Statistics stats = room.cache->stats();
+  EXPECT_EQ(stats.misses, 10u); // 4, 7 twice, 100, 20, 21, 6, 8, 10 and 2
+}
+
+/// Who waits takes over what could not be made without the compiler.
+TEST(Cache, TriedWithoutTheCompilerByManyThreads) {
+  for (int round = 0; round != 100; ++round) {
+    TestCache room([](const Binding &) { return reply(turnsPlan()); }, 2);
+    room.origin(4);
+    inThreads(6, [&](int i) {
+      if (i % 3 == 0)
+        EXPECT_OK(room.get(2));
+      else if (i % 3 == 1)
+        EXPECT_OK(room.get(2, OnMiss::Wait, 1h));
+      else
+        eventually([&] { return bool(room.get(2, OnMiss::FailFast)); });
+    });
+    EXPECT_EQ(room.unready(), 0u);
+    EXPECT_EQ(room.compiler->compiled, 2);
+    EXPECT_EQ(room.cache->stats().misses, 2u);
+    EXPECT_EQ(room.cache->stats().templates, 1u);
+  }
 }
 
 TEST(Cache, NobodyWaitsForQueuedWork) {
@@ -840,6 +926,59 @@ TEST(Preparation, CanBeCancelled) {
   eventually([&] { return room.unready() == 0; });
   EXPECT_EQ(room.bindings().size(), 3u);
   EXPECT_EQ(room.forecast(2).kind, Forecast::Kind::NewTemplate);
+}
+
+/// What a job leaves to runs that have gone is bounded as what those leave themselves.
+TEST(Preparation, IssueWhatACancelledJobLeavesIsBounded) {
+  Gate gate;
+  TestCache room(
+      [&](const Binding &binding) {
+        if (binding.at("N") == 1)
+          gate.pass();
+        return templateEach(binding);
+      },
+      4);
+  EXPECT_FALSE(room.get(1, OnMiss::FailFast));
+  gate.await();
+  std::vector<int64_t> lengths;
+  for (int64_t n = 10; n != 50; ++n)
+    lengths.push_back(n);
+  auto job = room.prepare(lengths);
+  ASSERT_OK(job);
+  for (int64_t n = 10; n != 20; ++n)
+    EXPECT_ERROR(room.get(n, OnMiss::FailFast), ErrorCode::NotReady, "is not ready");
+  EXPECT_EQ(room.unready(), 41u);
+  (*job)->cancel();
+  EXPECT_EQ((*job)->progress().failed, 40u);
+  EXPECT_EQ(room.unready(), 5u); // with the one being made
+  EXPECT_ERROR(room.get(60, OnMiss::FailFast), ErrorCode::NotReady, "nor is it begun");
+  gate.open();
+  eventually([&] { return room.unready() == 0; });
+  EXPECT_EQ(room.compiler->specialized, 5);
+}
+
+TEST(Background, WhatIsDroppedGoesAtOnce) {
+  Gate gate;
+  Background background(1);
+  ASSERT_OK(background.submit([&] { gate.pass(); }));
+  gate.await();
+  std::vector<std::weak_ptr<int>> queued;
+  std::vector<int> ran;
+  int things[6];
+  for (int i = 0; i != 6; ++i) {
+    auto owned = std::make_shared<int>(i);
+    queued.push_back(owned);
+    ASSERT_OK(background.submit([&ran, owned] { ran.push_back(*owned); }, i % 2, &things[i]));
+  }
+  background.drop({&things[1], &things[2], &gate});
+  for (size_t i = 0; i != queued.size(); ++i)
+    EXPECT_EQ(queued[i].expired(), i == 1 || i == 2);
+  background.drop({});
+  std::atomic<bool> last{false};
+  ASSERT_OK(background.submit([&] { last = true; }));
+  gate.open();
+  eventually([&] { return last.load(); });
+  EXPECT_EQ(ran, (std::vector<int>{3, 5, 0, 4}));
 }
 
 TEST(Preparation, CallbacksMayUseIt) {
