@@ -405,7 +405,8 @@ enum {
 /** What a run does when its specialization is not there yet. */
 enum {
   RLX_WAIT = 0,     /**< makes it, or waits for who makes it */
-  /** has it made in the background, unless as many as the cache holds wait for that, and is RLX_NOT_READY */
+  /** makes it where that takes no compiler; else has it made in the background, unless as many as the cache holds
+     wait for that, and is RLX_NOT_READY */
   RLX_FAIL_FAST = 1
 };
 
@@ -427,7 +428,8 @@ typedef struct rlx_run_options {
   size_t size_count;
   /** RLX_WAIT (default) or RLX_FAIL_FAST. */
   int32_t on_miss;
-  /** With RLX_WAIT: nanoseconds after which the run is RLX_NOT_READY, and the making goes on in the background.
+  /** With RLX_WAIT: nanoseconds of the compiler after which the run is RLX_NOT_READY, and the making goes on in the
+     background.
      Default: 0, as long as it takes. */
   int64_t timeout_ns;
   /** Instead of the executable's step counter. */

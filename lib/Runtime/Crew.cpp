@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -14,8 +15,7 @@
 using namespace rlx;
 
 namespace {
-/// The turn of a crew that has ended.
-constexpr uint64_t kEnded = UINT64_MAX;
+constexpr bool hasEnded(uint64_t turn) { return turn % 2 == 1; }
 
 /// A part is one number, so that it changes at once: the step, and the first and
 /// the end of its units that are left. The step is in it so that who looked a step
@@ -55,12 +55,26 @@ unsigned rlx::crewSize(const Specialization &made, const ThreadPool &pool) {
   return std::min({helpers + 1, pool.threads(), kMaxThreads});
 }
 
-Crew::Crew(ThreadPool &pool, unsigned size, TileRunner &runner)
-    : pool(&pool), size(size), runner(&runner), leader(std::this_thread::get_id()),
-      parts(std::make_unique<Part[]>(size)), present(std::make_unique<std::atomic<bool>[]>(size)) {}
+Crew::Crew(ThreadPool &pool, unsigned size)
+    : size(size), pool(&pool), parts(std::make_unique<Part[]>(size)), seats(std::make_unique<Seat[]>(size)) {
+  for (unsigned worker = 0; worker != size; ++worker) {
+    seats[worker].crew = this;
+    seats[worker].worker = worker;
+  }
+}
 
-std::shared_ptr<Crew> Crew::gather(ThreadPool &pool, unsigned size, TileRunner &runner) {
-  return std::shared_ptr<Crew>(new Crew(pool, size, runner));
+void Crew::begin(TileRunner &own) {
+  // Whoever was asked has gone, or the pool has dropped the task.
+  if (weak_from_this().use_count() == 1) {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    for (unsigned worker = 0; worker != size; ++worker)
+      seats[worker].taken.store(false, std::memory_order_relaxed);
+  }
+  leader.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  runner = &own;
+  ++runs;
+  std::lock_guard lock(mutex);
+  failure.reset();
 }
 
 /// From the front of the worker's own part a quarter, so that there are few turns
@@ -100,7 +114,7 @@ void Crew::runUnits(const Claim &claimed, unsigned worker) {
     return;
   std::lock_guard lock(mutex);
   if (!failure)
-    failure = std::make_unique<ErrorWord>(error);
+    failure = error;
 }
 
 unsigned Crew::share(size_t number, ErrorWord &error) {
@@ -119,11 +133,13 @@ unsigned Crew::share(size_t number, ErrorWord &error) {
   }
   // Sequentially consistent, here and where helpers leave: either this thread sees
   // that one has left, or that one sees the turn.
-  turn.fetch_add(1, std::memory_order_seq_cst);
+  uint64_t before = turn.load(std::memory_order_relaxed); // the leader alone writes it
+  turn.store(before + 2 - before % 2, std::memory_order_seq_cst);
   for (unsigned worker = 1; worker < groups * partsOfGroup; ++worker) {
-    if (present[worker].load(std::memory_order_seq_cst) || present[worker].exchange(true, std::memory_order_seq_cst))
+    std::atomic<bool> &taken = seats[worker].taken;
+    if (taken.load(std::memory_order_seq_cst) || taken.exchange(true, std::memory_order_seq_cst))
       continue;
-    pool->submit([crew = shared_from_this(), worker] { crew->help(worker); });
+    pool->offer(std::shared_ptr<PoolTask>(shared_from_this(), &seats[worker]));
   }
 
   for (Claim claimed; claim(0, claimed); mine += claimed.units())
@@ -146,23 +162,24 @@ unsigned Crew::share(size_t number, ErrorWord &error) {
   return std::min(joined.load(std::memory_order_relaxed) + (mine != 0), size);
 }
 
-void Crew::end() { turn.store(kEnded, std::memory_order_seq_cst); }
+void Crew::end() { turn.store(turn.load(std::memory_order_relaxed) | 1, std::memory_order_seq_cst); }
 
 void Crew::help(unsigned worker) {
+  std::atomic<bool> &taken = seats[worker].taken;
   // A pool that runs tasks inside submit() helps nobody.
-  if (std::this_thread::get_id() == leader) {
-    present[worker].store(false, std::memory_order_seq_cst);
+  if (std::this_thread::get_id() == leader.load(std::memory_order_relaxed)) {
+    taken.store(false, std::memory_order_seq_cst);
     return;
   }
   FloatEnvironment environment;
-  size_t last = SIZE_MAX;
+  std::pair<uint64_t, size_t> last; // runs are counted from 1
   while (true) {
     uint64_t seen = turn.load(std::memory_order_seq_cst);
-    for (Spin spin; seen != kEnded;) {
+    for (Spin spin; !hasEnded(seen);) {
       for (Claim claimed; claim(worker, claimed); spin = Spin()) {
-        if (claimed.number != last)
+        std::pair<uint64_t, size_t> step(runs, claimed.number);
+        if (std::exchange(last, step) != step)
           joined.fetch_add(1, std::memory_order_relaxed);
-        last = claimed.number;
         runUnits(claimed, worker);
         finished.fetch_add(claimed.units(), std::memory_order_seq_cst);
         if (leaderSleeps.load(std::memory_order_seq_cst)) {
@@ -178,9 +195,34 @@ void Crew::help(unsigned worker) {
         break;
     }
     // The leader may have begun another turn since, counting on this helper.
-    present[worker].store(false, std::memory_order_seq_cst);
+    taken.store(false, std::memory_order_seq_cst);
     uint64_t now = turn.load(std::memory_order_seq_cst);
-    if (now == seen || now == kEnded || present[worker].exchange(true, std::memory_order_seq_cst))
+    if (now == seen || hasEnded(now) || taken.exchange(true, std::memory_order_seq_cst))
       return;
   }
+}
+
+std::shared_ptr<Crew> Crews::borrow(unsigned size) {
+  {
+    std::lock_guard lock(mutex);
+    // The one used last.
+    for (size_t i = idle.size(); i-- > 0;) {
+      if (idle[i]->size != size)
+        continue;
+      std::shared_ptr<Crew> crew = std::move(idle[i]);
+      idle.erase(idle.begin() + static_cast<ptrdiff_t>(i));
+      return crew;
+    }
+  }
+  return std::make_shared<Crew>(pool, size);
+}
+
+void Crews::giveBack(std::shared_ptr<Crew> crew) {
+  std::shared_ptr<Crew> oldest; // goes after the lock
+  std::lock_guard lock(mutex);
+  if (idle.size() == kMostIdle) {
+    oldest = std::move(idle.front());
+    idle.erase(idle.begin());
+  }
+  idle.push_back(std::move(crew));
 }

@@ -37,6 +37,7 @@ public:
   PartOfPool(std::shared_ptr<ThreadPool> whole, unsigned count) : whole(std::move(whole)), count(count) {}
   unsigned threads() const override { return count; }
   void submit(std::function<void()> task) override { whole->submit(std::move(task)); }
+  void offer(std::shared_ptr<PoolTask> task) override { whole->offer(std::move(task)); }
 
 private:
   std::shared_ptr<ThreadPool> whole;

@@ -5,6 +5,7 @@
 #include "ArenaPool.h"
 #include "Background.h"
 #include "CompilerSlot.h"
+#include "Crew.h"
 #include "KernelCache.h"
 #include "rlx/Runtime/Engine.h"
 
@@ -12,10 +13,11 @@ namespace rlx {
 
 struct Engine::Parts {
   Parts(const EngineOptions &options, std::shared_ptr<ThreadPool> threads)
-      : threads(std::move(threads)), kernels(options.loader),
+      : threads(std::move(threads)), crews(*this->threads), kernels(options.loader),
         arenas(options.allocator, options.idleBytes, options.idleTime), background(options.backgroundThreads) {}
 
   const std::shared_ptr<ThreadPool> threads;
+  Crews crews; ///< of `threads`
   KernelCache kernels;
   ArenaPool arenas;
   CompilerSlot compiler;

@@ -326,7 +326,7 @@ Status Executable::State::run(const FoundRun &found, std::span<const NamedTensor
     run.step = options.step.value_or(rng.step);
   }
   run.profile = options.profile;
-  Status status = execute(run, *engine().parts().threads);
+  Status status = execute(run, engine().parts().crews);
   if (options.report)
     options.report->runMs = msSince(start);
   if (!status)

@@ -143,18 +143,21 @@ private:
 };
 
 /// Calls the kernels of the steps that are needed, in order.
-Status runSteps(const RunFrame &run, ThreadPool &pool) {
+Status runSteps(const RunFrame &run, Crews &crews) {
   FloatEnvironment environment;
   const RunLayout &layout = run.ready.layout;
   const Specialization &made = *run.ready.plan;
   Kernels kernels(run);
   struct Ended { // also where a step fails
+    Crews &crews;
     std::shared_ptr<Crew> crew;
     ~Ended() {
-      if (crew)
-        crew->end();
+      if (!crew)
+        return;
+      crew->end();
+      crews.giveBack(std::move(crew));
     }
-  } helpers;
+  } helpers{crews, nullptr};
   for (size_t number = 0; number != layout.calls.size(); ++number) {
     const RunLayout::Call &call = layout.calls[number];
     auto node = [&]() -> const data::StepT & { return *made.plan->steps[made.steps[number].step]; };
@@ -166,8 +169,10 @@ Status runSteps(const RunFrame &run, ThreadPool &pool) {
     ErrorWord error;
     unsigned threads = 1;
     if (call.shared && layout.workers > 1) {
-      if (!helpers.crew)
-        helpers.crew = Crew::gather(pool, layout.workers, kernels);
+      if (!helpers.crew) {
+        helpers.crew = crews.borrow(layout.workers);
+        helpers.crew->begin(kernels);
+      }
       threads = helpers.crew->share(number, error);
       // Which error of several comes first must not depend on who ran what: the
       // step once more, in order. It reads nothing that it has written.
@@ -337,7 +342,7 @@ void rlx::reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, B
       room.add(written.bytes);
 }
 
-Status rlx::execute(const RunFrame &run, ThreadPool &pool) {
+Status rlx::execute(const RunFrame &run, Crews &crews) {
   const RunLayout &layout = run.ready.layout;
   const Specialization &made = *run.ready.plan;
   std::array<uint64_t, 2> randomState = {run.seed, run.step};
@@ -372,7 +377,7 @@ Status rlx::execute(const RunFrame &run, ThreadPool &pool) {
     slots[param.slot] = address(*bytes);
   }
 
-  if (Status status = runSteps(run, pool); !status)
+  if (Status status = runSteps(run, crews); !status)
     return status;
   for (const RunLayout::Copied &copied : layout.copied)
     if (run.whole || run.asked.test(copied.output))

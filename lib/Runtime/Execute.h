@@ -13,6 +13,8 @@
 
 namespace rlx {
 
+class Crews;
+
 /// What runs of a specialization have in common, found once.
 ///
 /// A run has one block of memory. At its front lies what is the same in every run:
@@ -135,10 +137,10 @@ struct RunFrame {
 /// Adds the bytes of outputs that are computed without being asked for.
 void reserveSpare(const RunLayout &layout, const Bits &asked, bool whole, BlockSize &room);
 
-/// Runs the steps that the outputs asked for need, with help from `pool`. Allocates
-/// nothing, but where steps are shared with other threads. Errors, the same with any
+/// Runs the steps that the outputs asked for need, with the help of a crew where steps are
+/// shared. Allocates nothing, but where no such crew is idle. Errors, the same with any
 /// number of threads: RunFailed, naming the node; a param that does not fit the plan.
-Status execute(const RunFrame &run, ThreadPool &pool);
+Status execute(const RunFrame &run, Crews &crews);
 
 /// The weight layout that a buffer of a plan asks for.
 WeightLayout layoutOf(const data::BufferT &buffer);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
-#include <deque>
 #include <fstream>
 #include <mutex>
 #include <pthread.h>
@@ -13,17 +12,52 @@
 #include <set>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 using namespace rlx;
 
 ThreadPool::~ThreadPool() = default;
 
+void ThreadPool::offer(std::shared_ptr<PoolTask> task) {
+  submit([task = std::move(task)] { task->run(); });
+}
+
 //===----------------------------------------------------------------------===//
 // The pool of our own
 //===----------------------------------------------------------------------===//
 
 namespace {
+/// A queue in a ring that only grows.
+class TaskQueue {
+public:
+  /// One of the two.
+  struct Task {
+    std::function<void()> once;
+    std::shared_ptr<PoolTask> kept;
+    void run() { kept ? kept->run() : once(); }
+  };
+  bool empty() const { return count == 0; }
+  void push(Task task) {
+    if (count == ring.size()) {
+      std::rotate(ring.begin(), ring.begin() + static_cast<ptrdiff_t>(first), ring.end());
+      first = 0;
+      ring.resize(std::max<size_t>(16, 2 * count));
+    }
+    ring[(first + count++) % ring.size()] = std::move(task);
+  }
+  Task pop() {
+    Task task = std::exchange(ring[first], {});
+    first = (first + 1) % ring.size();
+    --count;
+    return task;
+  }
+
+private:
+  std::vector<Task> ring;
+  size_t first = 0, count = 0;
+};
+
 /// A queue and threads that sleep at it.
 class OwnPool final : public ThreadPool {
 public:
@@ -34,14 +68,16 @@ public:
 
   Status start();
   unsigned threads() const override { return count; }
-  void submit(std::function<void()> task) override;
+  void submit(std::function<void()> task) override { add({std::move(task), nullptr}); }
+  void offer(std::shared_ptr<PoolTask> task) override { add({nullptr, std::move(task)}); }
 
 private:
+  void add(TaskQueue::Task task);
   /// Owned by the threads too: the pool may be destroyed by a task of its own.
   struct Shared {
     std::mutex mutex; // guards the members below
     std::condition_variable wake;
-    std::deque<std::function<void()>> tasks;
+    TaskQueue tasks;
     bool ending = false;
   };
   static void *loop(void *argument);
@@ -60,11 +96,10 @@ void *OwnPool::loop(void *argument) {
     shared.wake.wait(lock, [&] { return shared.ending || !shared.tasks.empty(); });
     if (shared.ending)
       return nullptr;
-    std::function<void()> task = std::move(shared.tasks.front());
-    shared.tasks.pop_front();
+    TaskQueue::Task task = shared.tasks.pop();
     lock.unlock();
-    task();
-    task = nullptr; // what it owns goes before the lock is taken again
+    task.run();
+    task = {}; // what it owns goes before the lock is taken again
     lock.lock();
   }
 }
@@ -95,11 +130,11 @@ Status OwnPool::start() {
 OwnPool::~OwnPool() {
   if (process != getpid())
     return;
-  std::deque<std::function<void()>> dropped;
+  TaskQueue dropped;
   {
     std::lock_guard lock(shared->mutex);
     shared->ending = true;
-    dropped.swap(shared->tasks);
+    std::swap(dropped, shared->tasks);
   }
   shared->wake.notify_all();
   for (pthread_t worker : workers) {
@@ -110,12 +145,12 @@ OwnPool::~OwnPool() {
   }
 }
 
-void OwnPool::submit(std::function<void()> task) {
+void OwnPool::add(TaskQueue::Task task) {
   if (workers.empty() || process != getpid())
     return;
   {
     std::lock_guard lock(shared->mutex);
-    shared->tasks.push_back(std::move(task));
+    shared->tasks.push(std::move(task));
   }
   shared->wake.notify_one();
 }

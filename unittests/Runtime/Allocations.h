@@ -8,6 +8,8 @@ namespace rlx::fakes {
 
 /// Calls of malloc and its kin, operator new among them, by this thread.
 size_t allocations();
+/// By all threads.
+size_t allocationsOfAll();
 /// Whether aligned_alloc() counts too: the thread sanitizer does not tell of it.
 bool countsAligned();
 

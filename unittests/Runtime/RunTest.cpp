@@ -180,6 +180,35 @@ TEST(Run, ContextsAllocateNothing) {
   EXPECT_EQ(allocationsOf([&] { EXPECT_TRUE(bool(context->runReadOutputs(inputs, outputs))); }), 0u);
 }
 
+/// Steps that threads share: the crew and its offers of help are those of the run before.
+TEST(Run, SharedHitsAllocateNothing) {
+  EngineOptions options;
+  options.threads = 2;
+  Bench bench = addOne(engineWith(std::move(options)));
+  constexpr size_t kSize = size_t(1) << 20;
+  Values x(kSize, 1), y(kSize);
+  Shape shape = {kSize};
+  NamedTensor inputs[] = {input("x", F32, shape, x)};
+  OutputBuffer outputs[] = {{"y", F32, y.data(), kSize * 4}};
+  unsigned most = 1;
+  for (int i = 0; i != 2000 && most < 2; ++i) {
+    std::vector<StepTime> profile;
+    RunOptions profiled;
+    profiled.profile = &profile;
+    ASSERT_OK(bench.executable->runInto(inputs, outputs, profiled));
+    ASSERT_EQ(profile.size(), 1u);
+    most = profile[0].threads;
+  }
+  EXPECT_EQ(most, 2u);
+  size_t before = allocationsOfAll(), failures = 0;
+  for (int i = 0; i != 50; ++i) {
+    y[kSize - 1] = 0;
+    failures += !bench.executable->runInto(inputs, outputs) || y[kSize - 1] != 2;
+  }
+  EXPECT_EQ(allocationsOfAll() - before, 0u);
+  EXPECT_EQ(failures, 0u);
+}
+
 /// The same in buckets: the copies lie in the run's memory, and sizes are worked out on the stack.
 TEST(Run, BucketHitsAllocateNothing) {
   for (ElementType type : {F32, ElementType::F16}) {

@@ -186,6 +186,30 @@ TEST(Threads, HelpersTakePart) {
   EXPECT_GE(most, 2u);
 }
 
+/// Crews are used again: what was asked of a pool that dropped it does not count as help for ever.
+TEST(Threads, HelpersTakePartAfterDroppedTasks) {
+  class Moody : public ThreadPerTaskPool {
+  public:
+    void submit(std::function<void()> task) override {
+      if (!drops)
+        ThreadPerTaskPool::submit(std::move(task));
+    }
+    std::atomic<bool> drops{true};
+  };
+  auto pool = std::make_shared<Moody>();
+  Bench bench = chain(engineWith(0, pool));
+  unsigned most = 0;
+  for (int i = 0; i != 2000 && most < 2; ++i) {
+    std::vector<StepTime> profile;
+    expectSameBits(runChain(*bench.executable, 300, 0, &profile), chainWanted(300));
+    for (const StepTime &step : profile)
+      most = std::max(most, step.threads);
+    EXPECT_TRUE(most == 1 || !pool->drops);
+    pool->drops = i < 3;
+  }
+  EXPECT_GE(most, 2u);
+}
+
 TEST(Threads, FirstErrorIsTheOneInOrder) {
   constexpr int64_t rows = 64, columns = 3000;
   std::vector<int32_t> a(rows * columns, 6), b(rows * columns, 2);

@@ -63,7 +63,8 @@ struct ExecutableOptions {
 /// What a run does when its specialization is not there yet.
 enum class OnMiss {
   Wait, ///< makes it, or waits for who makes it
-  /// Has it made in the background, unless as many as the cache holds wait for that already, and is the error NotReady.
+  /// Makes it where that takes no compiler: a template holds and its kernels are there. Else has it made in the
+  /// background, unless as many as the cache holds wait for that already, and is the error NotReady.
   FailFast
 };
 
@@ -72,8 +73,8 @@ struct RunOptions {
   /// Sizes the caller knows; the rest is solved from the inputs.
   Binding binding;
   OnMiss onMiss = OnMiss::Wait;
-  /// With Wait: no longer than this; then the error is NotReady, and the making goes
-  /// on in the background, as with FailFast. Nothing: as long as it takes.
+  /// With Wait: for the compiler no longer than this; then the error is NotReady, and the
+  /// making goes on in the background, as with FailFast. Nothing: as long as it takes.
   std::optional<std::chrono::nanoseconds> timeout;
   /// Instead of the executable's step counter.
   std::optional<uint32_t> step;
@@ -163,8 +164,8 @@ public:
   /// Computes into the caller's buffers: any subset of the outputs, each once.
   /// Their sizes help to solve the binding. A buffer must not overlap an input
   /// or another buffer (InvalidArgument). On error the buffers' contents are
-  /// unspecified. Where the specialization is there and its steps are too short to
-  /// be shared between threads, nothing is allocated (up to 512 inputs and outputs).
+  /// unspecified. Where the specialization is there nothing is allocated (up to 512 inputs
+  /// and outputs; a pool of the caller's may, for steps that threads share).
   Status runInto(std::span<const NamedTensor> inputs, std::span<const OutputBuffer> outputs,
                  const RunOptions &options = {});
 

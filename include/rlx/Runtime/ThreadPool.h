@@ -19,6 +19,15 @@
 
 namespace rlx {
 
+/// A task that is offered again and again.
+class PoolTask {
+public:
+  virtual void run() = 0;
+
+protected:
+  ~PoolTask() = default;
+};
+
 /// Threads that an engine may use. Thread safe. A caller may supply its own.
 class ThreadPool {
 public:
@@ -33,6 +42,10 @@ public:
   /// no other task, owns what it uses, and does nothing when it comes too late. Some
   /// tasks compile: threads have stacks of the usual size, 8 MiB.
   virtual void submit(std::function<void()> task) = 0;
+
+  /// The same for a task that the caller keeps: nothing has to be allocated for it, and
+  /// the pools of create() do not.
+  virtual void offer(std::shared_ptr<PoolTask> task);
 
   /// A pool of `threads` - 1 threads, asleep while there is nothing to do. The
   /// destructor drops what has not begun and waits for what has. Errors: more than
