@@ -630,7 +630,7 @@ RLX_API void rlx_forecast_destroy(rlx_forecast **forecast);
 /* ---- DLPack -------------------------------------------------------------- */
 
 /*
- * The structs of DLPack's unversioned exchange, ABI-compatible. Where <dlpack/dlpack.h> is included before this header,
+ * The structs of DLPack's exchanges, unversioned and of version 1, ABI-compatible. Where <dlpack/dlpack.h> is included before this header,
  * they are its own; where it is included after, a pointer to its structs is cast.
  */
 #ifdef DLPACK_DLPACK_H_
@@ -659,9 +659,25 @@ typedef struct rlx_dl_managed_tensor {
   void (*deleter)(struct rlx_dl_managed_tensor *self);
 } rlx_dl_managed_tensor;
 #endif
+#if defined(DLPACK_DLPACK_H_) && defined(DLPACK_MAJOR_VERSION)
+typedef DLManagedTensorVersioned rlx_dl_managed_tensor_versioned;
+#else
+typedef struct rlx_dl_managed_tensor_versioned {
+  struct {
+    uint32_t major, minor;
+  } version;
+  void *manager_ctx;
+  void (*deleter)(struct rlx_dl_managed_tensor_versioned *self);
+  uint64_t flags; /**< 1: must not be written to; 2: is a copy */
+  rlx_dl_tensor dl_tensor;
+} rlx_dl_managed_tensor_versioned;
+#endif
 
 /** Shares the tensor's memory, no copy. Its deleter may be called before or after the tensor is destroyed. */
 RLX_API RLX_CHECK rlx_status *rlx_tensor_to_dlpack(rlx_tensor *tensor, rlx_dl_managed_tensor **managed);
+/** The same as version 1.0, for who asks for that: `__dlpack__(max_version=(1, 0))`, a capsule "dltensor_versioned". */
+RLX_API RLX_CHECK rlx_status *rlx_tensor_to_dlpack_versioned(rlx_tensor *tensor,
+                                                             rlx_dl_managed_tensor_versioned **managed);
 /**
  * Makes `input` a view of `tensor`, which must be on the CPU, of one lane and a type that rlx has. Values with strides
  * other than row-major are copied where `copy` is not NULL: `*copy` then holds them, to be destroyed after the run, and
@@ -670,6 +686,12 @@ RLX_API RLX_CHECK rlx_status *rlx_tensor_to_dlpack(rlx_tensor *tensor, rlx_dl_ma
  */
 RLX_API RLX_CHECK rlx_status *rlx_input_from_dlpack(const rlx_dl_tensor *tensor, const char *name, rlx_input *input,
                                                     rlx_tensor **copy);
+/**
+ * The same of a versioned tensor, which stays the caller's; it may be one that must not be written to. RLX_UNSUPPORTED:
+ * another major version than 1, of which nothing but the deleter may be used.
+ */
+RLX_API RLX_CHECK rlx_status *rlx_input_from_dlpack_versioned(const rlx_dl_managed_tensor_versioned *managed,
+                                                              const char *name, rlx_input *input, rlx_tensor **copy);
 
 #ifdef __cplusplus
 }

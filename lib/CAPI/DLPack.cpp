@@ -13,6 +13,10 @@ static_assert(offsetof(rlx_dl_tensor, device) == sizeof(void *) &&
               offsetof(rlx_dl_tensor, dtype) == sizeof(void *) + 12 &&
               offsetof(rlx_dl_tensor, shape) == sizeof(void *) + 16 &&
               offsetof(rlx_dl_managed_tensor, manager_ctx) == sizeof(rlx_dl_tensor));
+static_assert(offsetof(rlx_dl_managed_tensor_versioned, manager_ctx) == 8 &&
+              offsetof(rlx_dl_managed_tensor_versioned, deleter) == 8 + sizeof(void *) &&
+              offsetof(rlx_dl_managed_tensor_versioned, flags) == 8 + 2 * sizeof(void *) &&
+              offsetof(rlx_dl_managed_tensor_versioned, dl_tensor) == 16 + 2 * sizeof(void *));
 
 namespace {
 
@@ -89,16 +93,45 @@ bool isReachable(std::span<const int64_t> shape, const int64_t *strides, size_t 
   return true;
 }
 
-struct Managed {
-  rlx_dl_managed_tensor tensor;
+/// What is given away, of one exchange or the other.
+template <typename Exchange> struct Managed {
+  Exchange tensor;
   rlx_tensor *owner;
   std::vector<int64_t> shape, strides;
 };
 
-void deleteManaged(rlx_dl_managed_tensor *self) {
-  auto *managed = static_cast<Managed *>(self->manager_ctx);
+template <typename Exchange> void deleteManaged(Exchange *self) {
+  auto *managed = static_cast<Managed<Exchange> *>(self->manager_ctx);
   managed->owner->release();
   delete managed;
+}
+
+template <typename Exchange> Exchange *share(rlx_tensor *tensor) {
+  auto *made = new Managed<Exchange>{};
+  made->owner = tensor;
+  made->shape = tensor->tensor.shape();
+  made->strides.resize(made->shape.size());
+  int64_t stride = 1;
+  for (size_t axis = made->shape.size(); axis-- != 0;) {
+    made->strides[axis] = stride;
+    // A size of 0 or sizes whose product overflows beside one: what the strides are does not matter then.
+    if (tensor->tensor.elements())
+      stride *= made->shape[axis];
+  }
+  rlx_dl_tensor &to = made->tensor.dl_tensor;
+  ElementType type = tensor->tensor.type();
+  to.data = tensor->tensor.data();
+  to.device.device_type = static_cast<decltype(to.device.device_type)>(Cpu);
+  to.ndim = static_cast<int32_t>(made->shape.size());
+  to.dtype.code = typeCode(type);
+  to.dtype.bits = static_cast<uint8_t>(elementSize(type) * 8);
+  to.dtype.lanes = 1;
+  to.shape = made->shape.data();
+  to.strides = made->strides.data();
+  made->tensor.manager_ctx = made;
+  made->tensor.deleter = deleteManaged<Exchange>;
+  tensor->users.fetch_add(1, std::memory_order_relaxed);
+  return &made->tensor;
 }
 
 } // namespace
@@ -108,33 +141,36 @@ rlx_status *rlx_tensor_to_dlpack(rlx_tensor *tensor, rlx_dl_managed_tensor **man
     RLX_CAPI_GIVEN(managed);
     *managed = nullptr;
     RLX_CAPI_ALIVE(tensor);
-    auto *made = new Managed{};
-    made->owner = tensor;
-    made->shape = tensor->tensor.shape();
-    made->strides.resize(made->shape.size());
-    int64_t stride = 1;
-    for (size_t axis = made->shape.size(); axis-- != 0;) {
-      made->strides[axis] = stride;
-      // A size of 0 or sizes whose product overflows beside one: what the strides are does not matter then.
-      if (tensor->tensor.elements())
-        stride *= made->shape[axis];
-    }
-    rlx_dl_tensor &to = made->tensor.dl_tensor;
-    ElementType type = tensor->tensor.type();
-    to.data = tensor->tensor.data();
-    to.device.device_type = static_cast<decltype(to.device.device_type)>(Cpu);
-    to.ndim = static_cast<int32_t>(made->shape.size());
-    to.dtype.code = typeCode(type);
-    to.dtype.bits = static_cast<uint8_t>(elementSize(type) * 8);
-    to.dtype.lanes = 1;
-    to.shape = made->shape.data();
-    to.strides = made->strides.data();
-    made->tensor.manager_ctx = made;
-    made->tensor.deleter = deleteManaged;
-    tensor->users.fetch_add(1, std::memory_order_relaxed);
-    *managed = &made->tensor;
+    *managed = share<rlx_dl_managed_tensor>(tensor);
     return nullptr;
   });
+}
+
+rlx_status *rlx_tensor_to_dlpack_versioned(rlx_tensor *tensor, rlx_dl_managed_tensor_versioned **managed) {
+  return guarded([&]() -> rlx_status * {
+    RLX_CAPI_GIVEN(managed);
+    *managed = nullptr;
+    RLX_CAPI_ALIVE(tensor);
+    *managed = share<rlx_dl_managed_tensor_versioned>(tensor);
+    (*managed)->version = {1, 0};
+    return nullptr;
+  });
+}
+
+rlx_status *rlx_input_from_dlpack_versioned(const rlx_dl_managed_tensor_versioned *managed, const char *name,
+                                            rlx_input *input, rlx_tensor **copy) {
+  rlx_status *status = guarded([&]() -> rlx_status * {
+    if (copy)
+      *copy = nullptr;
+    RLX_CAPI_GIVEN(managed);
+    if (managed->version.major != 1)
+      return fail(
+          Error{ErrorCode::Unsupported, (name ? "input '" + std::string(name) + "'" : std::string("a DLPack tensor")) +
+                                            " is of DLPack " + std::to_string(managed->version.major) + "." +
+                                            std::to_string(managed->version.minor) + ", but must be of version 1"});
+    return nullptr;
+  });
+  return status ? status : rlx_input_from_dlpack(&managed->dl_tensor, name, input, copy);
 }
 
 rlx_status *rlx_input_from_dlpack(const rlx_dl_tensor *tensor, const char *name, rlx_input *input, rlx_tensor **copy) {

@@ -61,6 +61,48 @@ TEST(CAPIDLPack, OutAndInAgain) {
   managed->deleter(managed);
 }
 
+TEST(CAPIDLPack, Versioned) {
+  Executable executable = load(kJoin);
+  Rows x(1, 1), y(1, 5);
+  rlx_input inputs[] = {x.input("x"), y.input("y")};
+  rlx_dl_managed_tensor_versioned *managed = nullptr;
+  {
+    Tensor z;
+    ASSERT_OK(rlx_run(executable, inputs, 2, &z, 1, nullptr));
+    ASSERT_OK(rlx_tensor_to_dlpack_versioned(z, &managed));
+  }
+  // It outlives the tensor.
+  EXPECT_EQ(managed->version.major, 1u);
+  EXPECT_EQ(managed->version.minor, 0u);
+  EXPECT_EQ(managed->flags, 0u);
+  ASSERT_EQ(managed->dl_tensor.ndim, 2);
+  EXPECT_EQ(managed->dl_tensor.strides[0], 4);
+  // As an input, where it must not be written to either; a copy where it has to be.
+  for (uint64_t flags : {0, 1}) {
+    managed->flags = flags;
+    Tensor copy, z;
+    ASSERT_OK(rlx_input_from_dlpack_versioned(managed, "x", &inputs[0], &copy));
+    EXPECT_EQ(static_cast<rlx_tensor *>(copy), nullptr);
+    EXPECT_EQ(inputs[0].data, managed->dl_tensor.data);
+    ASSERT_OK(rlx_run(executable, inputs, 2, &z, 1, nullptr));
+    EXPECT_THAT(rlx::capitest::valuesOf(z), ElementsAre(4, 8, 12, 16, 20, 24, 28, 32, 10, 12, 14, 16));
+  }
+  int64_t strides[] = {1, 2};
+  managed->dl_tensor.strides = strides;
+  Tensor copy;
+  EXPECT_FAILS(rlx_input_from_dlpack_versioned(managed, "x", &inputs[0], nullptr), RLX_INVALID_ARGUMENT, "strides");
+  ASSERT_OK(rlx_input_from_dlpack_versioned(managed, "x", &inputs[0], &copy));
+  EXPECT_THAT(valuesOf(inputs[0]), ElementsAre(2, 6, 10, 14, 4, 8, 12, 16));
+  // Of another major version nothing is known but the deleter.
+  for (uint32_t major : {0u, 2u}) {
+    managed->version = {major, 7};
+    managed->dl_tensor.ndim = -1;
+    EXPECT_FAILS(rlx_input_from_dlpack_versioned(managed, "x", &inputs[0], nullptr), RLX_UNSUPPORTED,
+                 std::to_string(major) + ".7");
+  }
+  managed->deleter(managed);
+}
+
 TEST(CAPIDLPack, StridesAndOffsets) {
   float values[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   std::vector<int64_t> shape = {2, 3};
@@ -173,6 +215,10 @@ TEST(CAPIDLPack, Refused) {
   int64_t far[] = {INT64_MAX, 1};
   refused(f32(values, shape, far), "strides");
   EXPECT_FAILS(rlx_tensor_to_dlpack(nullptr, nullptr), RLX_INVALID_ARGUMENT, "NULL");
+  EXPECT_FAILS(rlx_tensor_to_dlpack_versioned(nullptr, nullptr), RLX_INVALID_ARGUMENT, "NULL");
+  rlx_dl_managed_tensor_versioned *versioned = nullptr;
+  EXPECT_FAILS(rlx_tensor_to_dlpack_versioned(nullptr, &versioned), RLX_INVALID_ARGUMENT, "tensor");
+  EXPECT_FAILS(rlx_input_from_dlpack_versioned(nullptr, "x", &input, &copy), RLX_INVALID_ARGUMENT, "managed");
   rlx_dl_managed_tensor *managed = nullptr;
   EXPECT_FAILS(rlx_tensor_to_dlpack(nullptr, &managed), RLX_INVALID_ARGUMENT, "tensor");
 }
