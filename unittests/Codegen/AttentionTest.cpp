@@ -235,6 +235,77 @@ TEST(Attention, OneQuery) {
       runAndCheck({.batch = 2, .M = 1, .N = N, .K = 40, .D = 72, .strided = strided, .mask = true, .rowClass = 1});
 }
 
+TEST(Attention, OneQueryOfManyHeads) {
+  // Heads inside of rows walk the keys together, 24 at most; others one by one. Whatever tiles are called for, and as
+  // rows of a larger tile, the bits are the same.
+  for (bool headsInside : {false, true})
+    for (int64_t heads : {1, 5, 26})
+      for (ElementType type : {ElementType::F32, ElementType::F16}) {
+        int64_t size = heads;
+        for (int64_t N : {15, 16, 17, 41, 64}) {
+          size += 3;
+          Problem p{.batch = 2,
+                    .heads = heads,
+                    .M = 1,
+                    .N = N,
+                    .K = size % 2 ? 61 : 64,
+                    .D = 64 * (size % 4) + 24,
+                    .type = type,
+                    .headsInside = headsInside,
+                    .mask = true,
+                    .rowClass = 1};
+          SCOPED_TRACE(testing::Message()
+                       << "heads " << heads << " N " << N << " inside " << headsInside << " type " << int(type));
+          Prepared whole(p), parts(p);
+          whole.run();
+          whole.check();
+          for (int64_t tile = 0; tile < parts.tiles(); tile += 3)
+            parts.run(tile, std::min(tile + 3, parts.tiles()));
+          p.rowClass = kAttentionRows;
+          Prepared tiles(p);
+          tiles.run();
+          for (int64_t b = 0; b < 2; ++b)
+            for (int64_t h = 0; h < heads; ++h) {
+              EXPECT_EQ(whole.rowsOf(b, h), parts.rowsOf(b, h));
+              EXPECT_EQ(whole.rowsOf(b, h), tiles.rowsOf(b, h));
+            }
+        }
+      }
+}
+
+TEST(Attention, HeadsThatShareKeys) {
+  for (int64_t M : {1, 3}) {
+    Prepared r({.heads = 6, .M = M, .N = 50, .K = 24, .D = 64, .mask = true, .rowClass = 1});
+    r.k.strides[1] = r.v.strides[1] = 0;
+    r.run();
+    r.check();
+  }
+}
+
+TEST(Attention, NothingButItsElementsIsWritten) {
+  // 16 queries are whole tiles, 13 are not; 32 elements are whole vectors, 31 are not.
+  for (int64_t M : {1, 13, 16, 48})
+    for (int64_t D : {31, 32, 64})
+      for (bool headsInside : {false, true}) {
+        Prepared r({.batch = 2,
+                    .M = M,
+                    .N = 70,
+                    .K = 8,
+                    .D = D,
+                    .headsInside = headsInside,
+                    .rowClass = M == 1 ? 1u : unsigned(kAttentionRows)});
+        constexpr double kUntouched = 4711;
+        for (int64_t i = 0; i < r.out.buffer->elements; ++i)
+          r.out.buffer->put(i, kUntouched);
+        r.run();
+        r.check();
+        int64_t untouched = 0;
+        for (int64_t i = 0; i < r.out.buffer->elements; ++i)
+          untouched += r.out.buffer->get(i) == kUntouched;
+        EXPECT_EQ(untouched, r.out.buffer->elements - 2 * 2 * M * D) << M << " " << D << " " << headsInside;
+      }
+}
+
 TEST(Attention, RowClassesAndTilesGiveTheSameBits) {
   Problem p{.batch = 2, .M = 29, .N = 75, .K = 20, .D = 24, .mask = true};
   Prepared whole(p);
