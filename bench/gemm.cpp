@@ -146,13 +146,14 @@ public:
     bound = *made;
     if (bound->steps.size() != 1)
       return Error{ErrorCode::Internal, fmt::format("the product is {} kernels, not one", bound->steps.size())};
-    const std::vector<uint8_t> &key = bound->keys[bound->steps[0].kernel];
+    const std::vector<uint8_t> &key = bound->kernels[bound->steps[0].kernel]->key;
     if (!kernels.contains(key)) {
       PhaseTimes times;
       Result<std::shared_ptr<ThreadPool>> pool = ThreadPool::create(1);
       if (!pool)
         return pool.takeError();
-      auto images = model->compiler()->compileKernels({&bound->kernels[bound->steps[0].kernel], 1}, **pool, times);
+      auto images =
+          model->compiler()->compileKernels({&bound->kernels[bound->steps[0].kernel]->spec, 1}, **pool, times);
       if (!images)
         return images.takeError();
       const data::KernelImageT *batch[] = {&images->front()};

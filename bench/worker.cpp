@@ -223,11 +223,11 @@ public:
     for (size_t i = 0; i < uses.size(); ++i) {
       PhaseTimes times;
       start = std::chrono::steady_clock::now();
-      auto images = compiler.compileKernels({&(*made)->kernels[i], 1}, **pool, times);
+      auto images = compiler.compileKernels({&(*made)->kernels[i]->spec, 1}, **pool, times);
       double ms = millisecondsSince(start);
       if (!images)
         return images.takeError();
-      list.push_back({{"kernel", describe((*made)->kernels[i])},
+      list.push_back({{"kernel", describe((*made)->kernels[i]->spec)},
                       {"steps", uses[i]},
                       {"ms", ms},
                       {"ms_by_phase", phasesJson(times)},

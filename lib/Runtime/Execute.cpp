@@ -206,7 +206,7 @@ WeightLayout rlx::layoutOf(const data::BufferT &buffer) {
       buffer.offset};
 }
 
-Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
+Status rlx::layOut(ReadySpecialization &ready, std::span<const void *const> fixed, const ThreadPool &pool) {
   const Specialization &made = *ready.plan;
   const data::PlanTemplateT &plan = *made.plan;
   RunLayout layout;
@@ -215,14 +215,16 @@ Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
   size_t outputs = plan.outputs.size(), outputBytes = (outputs + 7) / 8;
 
   // Who touches an output's buffer.
-  std::vector<std::vector<uint8_t>> touchedBy(buffers);
-  std::vector<bool> always(buffers);
+  std::vector<uint8_t> touchedBy(buffers * outputBytes);
+  std::vector<bool> touched(buffers), always(buffers);
   auto touch = [&](uint32_t buffer, size_t i, uint8_t bits) {
-    touchedBy[buffer].resize(outputBytes);
-    touchedBy[buffer][i] |= bits;
+    touched[buffer] = true;
+    touchedBy[buffer * outputBytes + i] |= bits;
   };
+  layout.calls.reserve(made.steps.size());
+  layout.pointers.reserve(made.pointers.size());
   for (const StepInstance &step : made.steps) {
-    const std::vector<uint8_t> &needed = plan.steps[step.step]->needed;
+    const std::vector<uint8_t> &needed = plan.steps[step.needed]->needed;
     RunLayout::Call call;
     call.function = ready.kernels[step.kernel].function;
     call.integers = step.integers.data();
@@ -286,37 +288,40 @@ Status rlx::layOut(ReadySpecialization &ready, const ThreadPool &pool) {
   layout.workersAt = room.add(Kernels::workerBytes(layout.workers, layout.mostPointers, layout.mostIntegers));
 
   layout.slots.resize(buffers + size_t(2));
+  layout.arena.reserve(static_cast<size_t>(std::count_if(
+      made.buffers.begin(), made.buffers.end(), [](const auto &buffer) { return buffer.kind == BufferKind::Arena; })));
   BlockSize spare(0);
   for (uint32_t i = 0; i != buffers; ++i) {
-    const data::BufferT &buffer = *plan.buffers[i];
+    const BufferInstance &buffer = made.buffers[i];
     switch (buffer.kind) {
     case BufferKind::Input:
       layout.inputs.push_back({i, buffer.index});
       break;
     case BufferKind::Output: {
-      if (!always[i] && touchedBy[i].empty())
+      if (!always[i] && !touched[i])
         break;
       RunLayout::Written written;
       written.slot = i;
       written.index = buffer.index;
       written.final = plan.outputs[buffer.index]->buffer == i;
-      written.bytes = static_cast<size_t>(made.buffers[i].bytes);
+      written.bytes = static_cast<size_t>(buffer.bytes);
       if (!always[i])
-        written.touchedBy = std::move(touchedBy[i]);
+        written.touchedBy.assign(touchedBy.begin() + static_cast<ptrdiff_t>(i * outputBytes),
+                                 touchedBy.begin() + static_cast<ptrdiff_t>((i + 1) * outputBytes));
       if (!written.final)
         spare.add(written.bytes);
       layout.written.push_back(std::move(written));
       break;
     }
     case BufferKind::Param:
-      layout.params.push_back({i, made.buffers[i].param});
+      layout.params.push_back({i, buffer.param});
       break;
     case BufferKind::Weight:
     case BufferKind::Constant:
-      layout.slots[i] = address(ready.fixed[i]);
+      layout.slots[i] = address(fixed[i]);
       break;
     case BufferKind::Arena:
-      layout.arena.push_back({i, made.buffers[i].arenaOffset});
+      layout.arena.push_back({i, buffer.arenaOffset});
       break;
     case BufferKind::RunState:
       layout.randomState.push_back(i);

@@ -86,15 +86,14 @@ struct ReadySpecialization {
   mutable std::atomic<int64_t> used{0}; ///< when it was found last, or made, as useStamp() counts
   std::shared_ptr<const Specialization> plan;
   std::vector<LoadedKernel> kernels;  ///< one per plan->kernels
-  std::vector<const void *> fixed;    ///< one per buffer: weights and constants
   std::vector<int64_t> inputElements; ///< one per input of the signature
   BindingInfo info;                   ///< use apart
   RunLayout layout;
 };
 
-/// Lays out what every run of `ready` needs, once all else is there. Error: memory
-/// that 64 bits cannot count.
-Status layOut(ReadySpecialization &ready, const ThreadPool &pool);
+/// Lays out what every run of `ready` needs, once all else is there. `fixed`: where weights and constants lie, one per
+/// buffer. Error: memory that 64 bits cannot count.
+Status layOut(ReadySpecialization &ready, std::span<const void *const> fixed, const ThreadPool &pool);
 
 /// Sums up bytes of a block.
 class BlockSize {

@@ -47,9 +47,10 @@ size_t owned(const data::AccessSpecT &access) { return owned(access.index_inner)
 size_t owned(const data::KernelSpecT &spec) {
   return ownedAll(spec.inputs, spec.outputs, spec.program, spec.results, spec.epilogue, spec.target);
 }
-size_t owned(const StepInstance &step) { return ownedAll(step.rowBytes, step.pointers, step.integers, step.extents); }
+/// Kernels are the template's.
 size_t owned(const Specialization &made) {
-  return ownedAll(made.buffers, made.steps, made.kernels, made.keys, made.outputs);
+  return made.kernels.capacity() * sizeof(made.kernels[0]) +
+         ownedAll(made.buffers, made.steps, made.outputs, made.numbers, made.pointers);
 }
 size_t owned(const BindingInfo &info) { return ownedAll(info.binding, info.guardsFailed, info.times); }
 size_t owned(const RunLayout::Written &written) { return owned(written.touchedBy); }
@@ -59,7 +60,7 @@ size_t owned(const RunLayout &layout) {
 }
 size_t owned(const ReadySpecialization &ready) {
   size_t bytes = sizeof(Specialization) + owned(*ready.plan) + owned(ready.info) + owned(ready.layout);
-  return bytes + ready.kernels.capacity() * sizeof(LoadedKernel) + ownedAll(ready.fixed, ready.inputElements);
+  return bytes + ready.kernels.capacity() * sizeof(LoadedKernel) + owned(ready.inputElements);
 }
 
 size_t owned(const std::string &text) { return text.capacity() > std::string().capacity() ? text.capacity() + 1 : 0; }

@@ -5,12 +5,16 @@
 
 #include "ArenaLayout.h"
 #include "CheckedMath.h"
+#include "HeapBytes.h"
 #include "Select.h"
 #include "Split.h"
 #include "rlx/Data/Serialize.h"
 #include "rlx/Runtime/Tensor.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
 #include <deque>
 #include <mutex>
 #include <optional>
@@ -242,14 +246,17 @@ Result<std::vector<Supplied>> findSupplied(const data::PlanTemplateT &plan, cons
   return result;
 }
 
-Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan, const Model &model,
-                                                std::span<const Supplied> supplied, const Binding &binding,
-                                                std::span<const int64_t> values) {
+Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan, const PlanForm &form,
+                                                const Model &model, std::span<const Supplied> supplied,
+                                                const Binding &binding, std::span<const int64_t> values) {
   const data::ModelSignatureT &signature = model.signature();
   std::vector<BufferInstance> result;
-  for (size_t i = 0; i != plan.buffers.size(); ++i) {
-    const data::BufferT &buffer = *plan.buffers[i];
+  result.reserve(form.buffers.size());
+  for (size_t i = 0; i != form.buffers.size(); ++i) {
+    const BufferForm &buffer = form.buffers[i];
     BufferInstance instance;
+    instance.kind = buffer.kind;
+    instance.index = buffer.index;
     instance.elements = values[buffer.elements];
     auto name = [&] { return "buffer " + std::to_string(i); };
     if (instance.elements < 0 || !checkedMul(instance.elements, elementBytes(buffer.type), instance.bytes))
@@ -280,8 +287,8 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
       type = supplied[i].type;
       break;
     case BufferKind::Constant:
-      if (buffer.data.size() != static_cast<size_t>(instance.bytes))
-        return malformed("constant " + std::to_string(i) + " holds " + std::to_string(buffer.data.size()) +
+      if (buffer.constantBytes != static_cast<size_t>(instance.bytes))
+        return malformed("constant " + std::to_string(i) + " holds " + std::to_string(buffer.constantBytes) +
                          " bytes, not " + std::to_string(instance.bytes));
       break;
     case BufferKind::RunState:
@@ -294,27 +301,29 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
       return there.takeError();
     // Packed copies are checked against their row where they are made.
     if (type != buffer.type || (buffer.layout == PackedLayout::Strided && *there != instance.elements))
-      return malformed(name() + " " + (buffer.name.empty() ? "" : "'" + buffer.name + "' ") + "is " +
-                       std::to_string(instance.elements) + " of " + elementTypeName(buffer.type) +
+      return malformed(name() + " " + (plan.buffers[i]->name.empty() ? "" : "'" + plan.buffers[i]->name + "' ") +
+                       "is " + std::to_string(instance.elements) + " of " + elementTypeName(buffer.type) +
                        ", but what it stands for is " + std::to_string(*there) + " of " + elementTypeName(type));
     result.push_back(instance);
   }
   return result;
 }
 
-Status placeArena(const data::PlanTemplateT &plan, Specialization &made) {
+Status placeArena(const data::PlanTemplateT &plan, const PlanForm &form, Specialization &made) {
   // A graph output that lies in the arena is read after the last step.
   std::vector<bool> kept(plan.buffers.size());
   for (const auto &output : plan.outputs)
     kept[output->buffer] = true;
   std::vector<ArenaRequest> requests;
   std::vector<size_t> owners;
-  for (size_t i = 0; i != plan.buffers.size(); ++i) {
-    const data::BufferT &buffer = *plan.buffers[i];
+  requests.reserve(form.buffers.size());
+  owners.reserve(form.buffers.size());
+  for (size_t i = 0; i != form.buffers.size(); ++i) {
+    const BufferForm &buffer = form.buffers[i];
     if (buffer.kind != BufferKind::Arena)
       continue;
-    auto last = kept[i] ? std::max(buffer.last_step, static_cast<uint32_t>(plan.steps.size())) : buffer.last_step;
-    requests.push_back({made.buffers[i].bytes, buffer.first_step, last, 0});
+    auto last = kept[i] ? std::max(buffer.lastStep, static_cast<uint32_t>(plan.steps.size())) : buffer.lastStep;
+    requests.push_back({made.buffers[i].bytes, buffer.firstStep, last, 0});
     owners.push_back(i);
   }
   std::optional<int64_t> total = layoutArena(requests);
@@ -332,46 +341,113 @@ struct CheckedTemplate::Parts {
   const Model &model;
   std::string target;
   std::vector<Supplied> supplied;
+  PlanForm form;
 
-  /// A spec that some binding has selected. The same steps mostly select the same ones, and comparing is cheaper than
-  /// serialising.
-  struct Known {
-    data::KernelSpecT spec;
-    std::vector<uint8_t> key;
-  };
-  std::mutex mutex;           // guards the members below
-  std::deque<Known> known;    // only grows, so that references stay
-  std::vector<size_t> latest; // by step: the one it selected last
-
-  /// The number and the place of a spec that `step` selects.
-  std::pair<size_t, const Known *> knownOf(uint32_t step, data::KernelSpecT &&spec) {
-    std::lock_guard lock(mutex);
-    size_t &number = latest[step];
-    if (number >= known.size() || known[number].spec != spec) {
-      number = 0;
-      while (number != known.size() && known[number].spec != spec)
-        ++number;
-      if (number == known.size()) {
-        std::vector<uint8_t> key = serializeSpec(spec);
-        known.push_back({std::move(spec), std::move(key)});
-      }
+  /// What a step selected at some sizes.
+  struct Choice {
+    SpecChoice choice;
+    uint32_t kernel; ///< of `known`
+    bool isMade(const SpecChoice &other) const {
+      return choice.rank == other.rank && choice.reduced == other.reduced && choice.batchRank == other.batchRank &&
+             choice.rowClass == other.rowClass && choice.aInner == other.aInner;
     }
-    return {number, &known[number]};
+  };
+  struct Seen : Choice {
+    std::vector<data::InnerMode> modes;
+  };
+  struct Known {
+    std::shared_ptr<const SelectedKernel> kernel;
+    ElementCosts costs;
+  };
+  mutable std::mutex mutex; // guards the members below
+  std::deque<Known> known;  // only grows, so that references stay
+  /// By step, what it selected last. It mostly selects the same again, and this is found without looking elsewhere.
+  std::vector<Choice> latest;
+  std::vector<data::InnerMode> latestModes; ///< of all steps, one behind the other
+  std::vector<uint32_t> firstMode;          ///< by step, and the end
+  std::vector<std::vector<Seen>> seen;      ///< by step
+  size_t kernelBytes = 0;                   ///< of what `known` and `seen` point to
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  void prepareLatest() {
+    seen.resize(plan->steps.size());
+    latest.assign(plan->steps.size(), {{}, kNone});
+    firstMode.reserve(plan->steps.size() + 1);
+    uint32_t modes = 0;
+    for (const auto &step : plan->steps) {
+      firstMode.push_back(modes);
+      modes += static_cast<uint32_t>(modesOf(*step));
+    }
+    firstMode.push_back(modes);
+    latestModes.resize(modes);
   }
+
+  /// The kernel that `step` selects.
+  const Known &knownOf(uint32_t step, const SpecChoice &choice, OperandModes modes) {
+    std::lock_guard lock(mutex);
+    std::span<data::InnerMode> last = std::span(latestModes).subspan(firstMode[step], modes.size());
+    assert(firstMode[step] + modes.size() == firstMode[step + 1]);
+    if (latest[step].kernel != kNone && latest[step].isMade(choice) && std::ranges::equal(last, modes))
+      return known[latest[step].kernel];
+    std::vector<Seen> &mine = seen[step];
+    auto at = std::find_if(mine.begin(), mine.end(), [&](const Seen &each) {
+      return each.isMade(choice) && std::ranges::equal(each.modes, modes);
+    });
+    if (at == mine.end()) {
+      kernelBytes -= mine.capacity() * sizeof(Seen);
+      mine.push_back({{choice, numberOf(specOf(*plan->steps[step], choice, modes))}, {modes.begin(), modes.end()}});
+      kernelBytes += mine.capacity() * sizeof(Seen) + modes.size();
+      at = std::prev(mine.end());
+    }
+    latest[step] = *at;
+    std::ranges::copy(modes, last.begin());
+    return known[at->kernel];
+  }
+
+  /// In `known`; steps share kernels. The lock is held.
+  uint32_t numberOf(data::KernelSpecT spec) {
+    spec.target = target;
+    spec.revision = kEmitterRevision;
+    auto same = std::find_if(known.begin(), known.end(), [&](const Known &each) { return each.kernel->spec == spec; });
+    auto number = static_cast<uint32_t>(same - known.begin());
+    if (same != known.end())
+      return number;
+    std::vector<uint8_t> key = serializeSpec(spec);
+    ElementCosts costs = costsOf(spec);
+    auto made = std::make_shared<const SelectedKernel>(std::move(spec), std::move(key), number);
+    kernelBytes +=
+        sizeof(Known) + heapBytes(made->spec) + sizeof(SelectedKernel) - sizeof(made->spec) + made->key.capacity();
+    known.push_back({std::move(made), costs});
+    return number;
+  }
+
+  size_t bytes() const {
+    std::lock_guard lock(mutex);
+    return sizeof(*this) + form.bytes() + supplied.capacity() * sizeof(Supplied) + target.capacity() +
+           latest.capacity() * sizeof(Choice) + latestModes.capacity() + firstMode.capacity() * sizeof(uint32_t) +
+           seen.capacity() * sizeof(seen[0]) + kernelBytes;
+  }
+
+  /// What the latest binding took: the next will take about as much.
+  std::atomic<size_t> numbers{0}, pointers{0};
 };
 
 CheckedTemplate::CheckedTemplate(std::unique_ptr<Parts> parts) : parts(std::move(parts)) {}
 CheckedTemplate::~CheckedTemplate() = default;
+size_t CheckedTemplate::bytes() const { return parts->bytes(); }
 
 Result<std::shared_ptr<const CheckedTemplate>> CheckedTemplate::create(std::shared_ptr<const data::PlanTemplateT> plan,
                                                                        const Model &model, std::string_view target) {
   if (Status status = validate(*plan, model.signature()); !status)
     return status.takeError();
+  if (Status status = checkSteps(*plan); !status)
+    return status.takeError();
   Result<std::vector<Supplied>> supplied = findSupplied(*plan, model);
   if (!supplied)
     return supplied.takeError();
-  std::unique_ptr<Parts> parts(new Parts{plan, model, std::string(target), std::move(*supplied), {}, {}, {}});
-  parts->latest.resize(plan->steps.size());
+  auto parts = std::make_unique<Parts>(plan, model, std::string(target), std::move(*supplied), formOf(*plan));
+  parts->prepareLatest();
   return std::shared_ptr<const CheckedTemplate>(new CheckedTemplate(std::move(parts)));
 }
 
@@ -392,59 +468,92 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
     return values.takeError();
   auto made = std::make_shared<Specialization>();
   made->plan = plan;
-  Result<std::vector<BufferInstance>> buffers = sizeBuffers(*plan, model, parts->supplied, binding, *values);
+  const PlanForm &form = parts->form;
+  Result<std::vector<BufferInstance>> buffers = sizeBuffers(*plan, form, model, parts->supplied, binding, *values);
   if (!buffers)
     return buffers.takeError();
   made->buffers = std::move(*buffers);
 
-  std::vector<std::optional<uint32_t>> kernelOf; // by number of the known spec
-  made->steps.reserve(plan->steps.size());
+  // The lists of all steps, one behind the other; they move while they grow.
+  std::vector<int64_t> &numbers = made->numbers;
+  std::vector<PointerSource> &pointers = made->pointers;
+  numbers.reserve(parts->numbers.load(std::memory_order_relaxed));
+  pointers.reserve(parts->pointers.load(std::memory_order_relaxed));
+  struct Lengths {
+    size_t integers, extents, rowBytes, pointers;
+  };
+  std::vector<Lengths> lengths;
+  lengths.reserve(form.steps.size());
+  made->steps.reserve(form.steps.size());
+
+  std::vector<uint32_t> kernelOf; // by number among those of the template
   double sharedNs = 0;
-  for (uint32_t number = 0; number != plan->steps.size(); ++number) {
-    StepReader reader(*plan, number, *values, made->buffers);
-    data::KernelSpecT spec;
-    StepInstance call;
+  StepDraft call;
+  std::array<std::byte, 4096> room; // enough for the lists of most steps
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  for (uint32_t number = 0; number != form.steps.size(); ++number) {
+    memory.release();
+    StepReader reader(*plan, form, number, *values, made->buffers, &memory);
+    call.clear();
     call.step = number;
+    call.needed = reader.step.needed;
     Selected selected = false;
     switch (reader.step.family) {
     case data::Family::Loops:
-      selected = selectLoops(reader, spec, call);
+      selected = selectLoops(reader, call);
       break;
     case data::Family::Reduce:
-      selected = selectReduce(reader, spec, call);
+      selected = selectReduce(reader, call);
       break;
     case data::Family::Rows:
-      selected = selectRows(reader, spec, call);
+      selected = selectRows(reader, call);
       break;
     case data::Family::Matmul:
-      selected = selectMatmul(reader, spec, call, made->scratchBytes);
+      selected = selectMatmul(reader, call, made->scratchBytes);
       break;
     case data::Family::Attention:
-      selected = selectAttention(reader, spec, call, made->scratchBytes);
+      selected = selectAttention(reader, call, made->scratchBytes);
       break;
     case data::Family::Scan:
-      selected = selectScan(reader, spec, call);
+      selected = selectScan(reader, call);
       break;
-    default:
-      selected = reader.malformed("it belongs to an unknown family");
     }
     if (!selected)
       return selected.takeError();
     if (!*selected)
       continue;
-    sharedNs += splitStep(spec, call);
-    spec.target = parts->target;
-    spec.revision = kEmitterRevision;
-    auto [known, place] = parts->knownOf(number, std::move(spec));
-    if (known >= kernelOf.size())
-      kernelOf.resize(known + 1);
-    if (!kernelOf[known]) {
-      kernelOf[known] = static_cast<uint32_t>(made->kernels.size());
-      made->keys.push_back(place->key);
-      made->kernels.push_back(place->spec);
+    const Parts::Known &known = parts->knownOf(number, call.choice, call.modes);
+    const SelectedKernel &kernel = *known.kernel;
+    sharedNs += splitStep(kernel.spec, known.costs, call);
+    if (kernel.number >= kernelOf.size())
+      kernelOf.resize(kernel.number + size_t(1), Parts::kNone);
+    uint32_t &place = kernelOf[kernel.number];
+    if (place == Parts::kNone) {
+      place = static_cast<uint32_t>(made->kernels.size());
+      made->kernels.push_back(known.kernel);
     }
-    call.kernel = *kernelOf[known];
-    made->steps.push_back(std::move(call));
+    call.kernel = place;
+    for (const auto *list : {&call.integers, &call.extents, &call.rowBytes})
+      numbers.insert(numbers.end(), list->begin(), list->end());
+    pointers.insert(pointers.end(), call.pointers.begin(), call.pointers.end());
+    lengths.push_back({call.integers.size(), call.extents.size(), call.rowBytes.size(), call.pointers.size()});
+    made->steps.push_back({call, {}, {}, {}, {}});
+  }
+  parts->numbers.store(numbers.size(), std::memory_order_relaxed);
+  parts->pointers.store(pointers.size(), std::memory_order_relaxed);
+  numbers.shrink_to_fit();
+  pointers.shrink_to_fit();
+  const int64_t *nextNumber = numbers.data();
+  const PointerSource *nextPointer = pointers.data();
+  auto part = []<typename T>(const T *&next, size_t count) {
+    return Part<T>(std::exchange(next, next + count), count);
+  };
+  for (size_t i = 0; i != lengths.size(); ++i) {
+    StepInstance &step = made->steps[i];
+    step.integers = part(nextNumber, lengths[i].integers);
+    step.extents = part(nextNumber, lengths[i].extents);
+    step.rowBytes = part(nextNumber, lengths[i].rowBytes);
+    step.pointers = part(nextPointer, lengths[i].pointers);
   }
   if (sharedNs < kWakeNs)
     for (StepInstance &call : made->steps)
@@ -461,7 +570,7 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
                        " lies in a buffer of " + std::to_string(made->buffers[output.buffer].elements) + " elements");
     made->outputs.push_back(std::move(shape));
   }
-  if (Status status = placeArena(*plan, *made); !status)
+  if (Status status = placeArena(*plan, form, *made); !status)
     return status.takeError();
   return std::shared_ptr<const Specialization>(std::move(made));
 }
@@ -491,9 +600,9 @@ std::vector<uint8_t> rlx::serialize(const Specialization &made) {
   const data::PlanTemplateT &plan = *made.plan;
   out.number(static_cast<uint64_t>(made.arenaBytes));
   out.number(static_cast<uint64_t>(made.scratchBytes));
-  out.number(made.keys.size());
-  for (const auto &key : made.keys)
-    out.list(key);
+  out.number(made.kernels.size());
+  for (const auto &kernel : made.kernels)
+    out.list(kernel->key);
   out.number(made.buffers.size());
   for (size_t i = 0; i != made.buffers.size(); ++i) {
     const data::BufferT &buffer = *plan.buffers[i];

@@ -86,19 +86,19 @@ KernelCache::KernelCache(std::shared_ptr<KernelLoader> loader)
 
 KernelCache::~KernelCache() = default;
 
-Result<std::vector<std::shared_ptr<KernelCache::Kernel>>>
-KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                     const std::vector<size_t> &mine, CompilerInterface &compiler, ThreadPool &pool,
-                     PhaseTimes &times) {
-  std::vector<data::KernelSpecT> wanted;
+Result<std::vector<std::shared_ptr<KernelCache::Kernel>>> KernelCache::compile(const SelectedKernels &wanted,
+                                                                               const std::vector<size_t> &mine,
+                                                                               CompilerInterface &compiler,
+                                                                               ThreadPool &pool, PhaseTimes &times) {
+  std::vector<data::KernelSpecT> specs;
   for (size_t i : mine)
-    wanted.push_back(specs[i]);
+    specs.push_back(wanted[i]->spec);
   auto start = std::chrono::steady_clock::now();
   auto lap = [&] {
     auto now = std::chrono::steady_clock::now();
     return std::chrono::duration<double, std::milli>(now - std::exchange(start, now)).count();
   };
-  Result<std::vector<data::KernelImageT>> images = compiler.compileKernels(wanted, pool, times);
+  Result<std::vector<data::KernelImageT>> images = compiler.compileKernels(specs, pool, times);
   addTime(times, "compile", lap());
   if (!images)
     return images.takeError();
@@ -106,7 +106,7 @@ KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const s
     return Error{ErrorCode::Internal, "the compiler returned " + std::to_string(images->size()) + " kernels for " +
                                           std::to_string(mine.size()) + " specs"};
   for (size_t i = 0; i != mine.size(); ++i)
-    if ((*images)[i].spec != keys[mine[i]])
+    if ((*images)[i].spec != wanted[mine[i]]->key)
       return Error{ErrorCode::Internal, "the compiler returned a kernel for another spec"};
   lap();
   Result<std::vector<LoadedKernel>> loaded = loader->load(*images);
@@ -120,7 +120,7 @@ KernelCache::compile(std::span<const data::KernelSpecT> specs, std::span<const s
     if (!(*loaded)[i].function)
       return Error{ErrorCode::Internal, "the loader returned no function"};
     kernels.push_back(
-        std::make_shared<Kernel>(table, keys[mine[i]], std::move((*loaded)[i]), (*images)[i].code.size()));
+        std::make_shared<Kernel>(table, wanted[mine[i]]->key, std::move((*loaded)[i]), (*images)[i].code.size()));
   }
   return kernels;
 }
@@ -143,42 +143,41 @@ bool KernelCache::take(Got &got, size_t i, const std::vector<uint8_t> &key) {
   return true;
 }
 
-std::optional<KernelCache::Got> KernelCache::find(std::span<const std::vector<uint8_t>> keys) {
+std::optional<KernelCache::Got> KernelCache::find(const SelectedKernels &kernels) {
   Got got; // goes after the lock
-  got.kernels.resize(keys.size());
-  got.bytes.resize(keys.size());
+  got.kernels.resize(kernels.size());
+  got.bytes.resize(kernels.size());
   std::lock_guard lock(table->mutex);
-  for (size_t i = 0; i != keys.size(); ++i)
-    if (!take(got, i, keys[i]) || !got.kernels[i].function)
+  for (size_t i = 0; i != kernels.size(); ++i)
+    if (!take(got, i, kernels[i]->key) || !got.kernels[i].function)
       return std::nullopt;
   return got;
 }
 
-Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> specs,
-                                          std::span<const std::vector<uint8_t>> keys, CompilerInterface &compiler,
-                                          ThreadPool &pool, PhaseTimes &times) {
+Result<KernelCache::Got> KernelCache::get(const SelectedKernels &wanted, CompilerInterface &compiler, ThreadPool &pool,
+                                          PhaseTimes &times) {
   Got got;
-  got.kernels.resize(specs.size());
-  got.bytes.resize(specs.size());
+  got.kernels.resize(wanted.size());
+  got.bytes.resize(wanted.size());
   while (true) {
     // Claim what nobody has begun. Whoever claims compiles at once and waits for
     // nobody before it is done, so waiting for others below always ends.
     std::vector<size_t> mine;
     {
       std::lock_guard lock(table->mutex);
-      for (size_t i = 0; i != specs.size(); ++i) {
-        if (got.kernels[i].function || take(got, i, keys[i]))
+      for (size_t i = 0; i != wanted.size(); ++i) {
+        if (got.kernels[i].function || take(got, i, wanted[i]->key))
           continue;
-        table->claim(keys[i]);
+        table->claim(wanted[i]->key);
         mine.push_back(i);
       }
     }
     if (!mine.empty()) {
-      Result<std::vector<std::shared_ptr<Kernel>>> made = compile(specs, keys, mine, compiler, pool, times);
+      Result<std::vector<std::shared_ptr<Kernel>>> made = compile(wanted, mine, compiler, pool, times);
       {
         std::lock_guard lock(table->mutex);
         for (size_t k = 0; k != mine.size(); ++k) {
-          auto entry = table->entries.find(keys[mine[k]]);
+          auto entry = table->entries.find(wanted[mine[k]]->key);
           if (!made) {
             table->entries.erase(entry);
             continue;
@@ -203,11 +202,11 @@ Result<KernelCache::Got> KernelCache::get(std::span<const data::KernelSpecT> spe
     bool missing = false;
     {
       std::unique_lock lock(table->mutex);
-      for (size_t i = 0; i != specs.size(); ++i) {
+      for (size_t i = 0; i != wanted.size(); ++i) {
         if (got.kernels[i].function)
           continue;
         bool there = true;
-        table->changed.wait(lock, [&] { return !(there = take(got, i, keys[i])) || got.kernels[i].function; });
+        table->changed.wait(lock, [&] { return !(there = take(got, i, wanted[i]->key)) || got.kernels[i].function; });
         missing |= !there;
       }
     }

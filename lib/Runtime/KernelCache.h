@@ -4,6 +4,7 @@
 
 #include "rlx/Runtime/Compiler.h"
 #include "rlx/Runtime/Engine.h"
+#include "rlx/Runtime/Instantiate.h"
 
 #include <memory>
 #include <optional>
@@ -31,11 +32,10 @@ public:
   /// Kernels for `specs`, whose keys are `keys`; compiles what there is not, on
   /// `pool` too. Adds to `times`: "compile" is how long the caller waited for the
   /// compiler. A failure is not remembered.
-  Result<Got> get(std::span<const data::KernelSpecT> specs, std::span<const std::vector<uint8_t>> keys,
-                  CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times);
+  Result<Got> get(const SelectedKernels &kernels, CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times);
 
   /// The same where all are there: compiles nothing and waits for nobody.
-  std::optional<Got> find(std::span<const std::vector<uint8_t>> keys);
+  std::optional<Got> find(const SelectedKernels &kernels);
 
   size_t count() const;
   size_t codeBytes() const;
@@ -44,10 +44,9 @@ private:
   class Kernel;
   struct Table;
   bool take(Got &got, size_t i, const std::vector<uint8_t> &key);
-  Result<std::vector<std::shared_ptr<Kernel>>> compile(std::span<const data::KernelSpecT> specs,
-                                                       std::span<const std::vector<uint8_t>> keys,
-                                                       const std::vector<size_t> &mine, CompilerInterface &compiler,
-                                                       ThreadPool &pool, PhaseTimes &times);
+  Result<std::vector<std::shared_ptr<Kernel>>> compile(const SelectedKernels &wanted, const std::vector<size_t> &mine,
+                                                       CompilerInterface &compiler, ThreadPool &pool,
+                                                       PhaseTimes &times);
 
   std::shared_ptr<KernelLoader> loader;
   std::shared_ptr<Table> table; ///< the kernels' too, which may outlive this

@@ -18,23 +18,12 @@ constexpr size_t kBatchLoops = 2;
 constexpr int64_t kDecodeKeys = 64;
 } // namespace
 
-Selected rlx::select::selectAttention(StepReader &reader, data::KernelSpecT &spec, StepInstance &call,
-                                      int64_t &scratchBytes) {
-  const data::StepT &step = reader.step;
-  if (step.inputs.size() < 3 || step.outputs.size() != 1)
-    return reader.malformed("attention has inputs q, k and v and one output");
-  size_t programInputs = step.inputs.size() - 3;
-  if (Status status = reader.program(step.program, 1 + programInputs); !status)
-    return status.takeError();
-  if (Status status = reader.results(1 + programInputs, 1); !status)
-    return status.takeError();
-  if (step.iteration.size() < 2)
-    return reader.malformed("it lacks the loops over queries and keys");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectAttention(StepReader &reader, StepDraft &call, int64_t &scratchBytes) {
+  const StepForm &step = reader.step;
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   size_t query = extents->size() - 2, key = query + 1;
   int64_t keys = extents->back(), k = reader.value(step.k), d = reader.value(step.d);
   if (k < 0 || d < 0)
@@ -48,28 +37,28 @@ Selected rlx::select::selectAttention(StepReader &reader, data::KernelSpecT &spe
 
   // Each operand's own last loop stands where the step's loop over the keys is; a row of k or v is a key's.
   enum : size_t { Q, KeyRow, V, Output };
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
   struct Side {
-    const data::AccessT *access;
+    const AccessForm *access;
     bool byKey; ///< its rows belong to the keys, not to the queries
     int64_t length, stride;
   };
   const Side sides[] = {
-      {step.inputs[0].get(), false, k, reader.value(step.a_k_stride)},
-      {step.inputs[1].get(), true, k, reader.value(step.b_k_stride)},
-      {step.inputs[2].get(), true, d, reader.value(step.v_stride)},
-      {step.outputs[0].get(), false, d, reader.value(step.output_stride)},
+      {&reader.input(0), false, k, reader.value(step.aStride)},
+      {&reader.input(1), true, k, reader.value(step.bStride)},
+      {&reader.input(2), true, d, reader.value(step.vStride)},
+      {&reader.output(0), false, d, reader.value(step.outputStride)},
   };
   for (const Side &side : sides) {
     bool isOutput = &side == &sides[Output];
-    Result<StepOperand> operand = reader.direct(*side.access, *extents, isOutput);
+    Result<StepOperand> operand = reader.operand(*side.access, *extents);
     if (!operand)
       return operand.takeError();
     size_t still = side.byKey ? query : key, row = side.byKey ? key : query;
     if ((*extents)[still] > 1 && operand->strides[still] != 0)
       return reader.malformed(side.byKey ? "k or v moves along the queries" : "q or the output moves along the keys");
-    std::vector<int64_t> windowExtents(extents->begin(), extents->begin() + static_cast<ptrdiff_t>(query));
+    Numbers windowExtents(extents->begin(), extents->begin() + static_cast<ptrdiff_t>(query), reader.memory);
     windowExtents.insert(windowExtents.end(), {(*extents)[row], side.length});
     operand->strides[query] = operand->strides[row];
     operand->strides[key] = side.stride;
@@ -92,23 +81,20 @@ Selected rlx::select::selectAttention(StepReader &reader, data::KernelSpecT &spe
   key = query + 1;
   int64_t queries = nest.extents[query];
 
-  spec.family = data::Family::Attention;
-  spec.rank = static_cast<uint8_t>(query + 2);
-  spec.batch_rank = static_cast<uint8_t>(query);
-  spec.row_class = static_cast<uint8_t>(queries == 1 && keys >= kDecodeKeys ? 1 : kAttentionRows);
-  spec.zero_nan = step.zero_nan;
-  spec.program = step.program;
-  spec.results = step.results;
+  SpecChoice &choice = call.choice;
+  choice.rank = static_cast<uint8_t>(query + 2);
+  choice.batchRank = static_cast<uint8_t>(query);
+  choice.rowClass = static_cast<uint8_t>(queries == 1 && keys >= kDecodeKeys ? 1 : kAttentionRows);
 
   append(call.integers, nest.extents);
   call.integers.push_back(k);
   call.integers.push_back(d);
-  auto operand = [&](size_t i) {
-    (i == Output ? spec.outputs : spec.inputs).push_back(accessSpecOf(nest.operands[i], key));
-    appendOperand(nest.operands[i], call);
-  };
-  for (size_t i = 0; i != nest.operands.size(); ++i)
-    operand(i);
+  for (const StepOperand &operand : nest.operands) {
+    appendOperand(operand, call);
+    if (&operand != &nest.operands[Output])
+      appendModes(operand, key, call);
+  }
+  appendModes(nest.operands[Output], key, call);
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   // What attentionScratchBytes() asks of its caller.
   int64_t rows, width, bound;
@@ -116,6 +102,6 @@ Selected rlx::select::selectAttention(StepReader &reader, data::KernelSpecT &spe
       !checkedMul(rows, width, bound) || !checkedMul(bound, int64_t(4), bound))
     return reader.error(ErrorCode::OutOfRange, "its scratch memory overflows");
   scratchBytes = std::max(scratchBytes, attentionScratchBytes(queries, keys, k, d));
-  call.tiles = product(std::span(nest.extents).first(query)) * ((queries - 1) / spec.row_class + 1);
+  call.tiles = product(std::span(nest.extents).first(query)) * ((queries - 1) / choice.rowClass + 1);
   return true;
 }

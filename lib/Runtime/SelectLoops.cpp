@@ -10,16 +10,16 @@ namespace {
 /// Moves the loop along which the inputs that stride along the innermost one lie contiguous to the place before it:
 /// there the kernel looks for transposes. The order of the outer loops shows in positions of errors only, and these
 /// steps make none.
-void placeTurnedLoop(Nest &nest, const std::vector<data::Instr> &program, size_t inputs) {
+void placeTurnedLoop(Nest &nest, const StepForm &step) {
   size_t rank = nest.extents.size();
   auto isPlain = [](const StepOperand &operand) { return operand.kind != data::AccessKind::Indexed; };
-  if (rank < 3 || !std::all_of(nest.operands.begin(), nest.operands.end(), isPlain) || mayFail(program))
+  if (rank < 3 || !std::all_of(nest.operands.begin(), nest.operands.end(), isPlain) || step.mayFail)
     return;
   for (size_t loop = rank - 2; loop-- > 0;) {
     if (nest.extents[loop] == 1)
       continue;
     bool turns = false, all = true;
-    for (size_t i = 0; i != inputs; ++i) {
+    for (size_t i = 0; i != step.inputs; ++i) {
       const StepOperand &operand = nest.operands[i];
       if (operand.kind != data::AccessKind::Direct || innerMode(operand.strides[rank - 1]) != data::InnerMode::Strided)
         continue;
@@ -34,31 +34,22 @@ void placeTurnedLoop(Nest &nest, const std::vector<data::Instr> &program, size_t
 }
 } // namespace
 
-Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
-  const data::StepT &step = reader.step;
-  if (Status status = reader.program(step.program, step.inputs.size()); !status)
-    return status.takeError();
-  if (Status status = reader.results(step.inputs.size(), step.outputs.size()); !status)
-    return status.takeError();
-  if (step.outputs.empty())
-    return reader.malformed("it has no output");
-  if (step.combine < data::Combine::MIN || step.combine > data::Combine::MAX)
-    return reader.malformed("it combines in an unknown way");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectLoops(StepReader &reader, StepDraft &call) {
+  const StepForm &step = reader.step;
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   if (product(*extents) == 0)
     return false;
 
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
   if (Status status = reader.readInputs(nest, 0); !status)
     return status.takeError();
   bool indexedOutput = false;
-  for (const auto &access : step.outputs) {
-    Result<StepOperand> operand = reader.operand(*access, *extents, true);
+  for (size_t i = 0; i != step.outputs; ++i) {
+    Result<StepOperand> operand = reader.operand(reader.output(i), *extents);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, true); !status)
@@ -68,24 +59,18 @@ Selected rlx::select::selectLoops(StepReader &reader, data::KernelSpecT &spec, S
   }
   if (Status status = reader.disjoint(); !status)
     return status.takeError();
-  if (step.combine != data::Combine::Assign && !indexedOutput)
-    return reader.malformed("it combines without an indexed output");
 
   size_t rank = reader.dropConstantUnits(nest, nest.extents.size());
   rank = nest.merge(0, rank);
   if (rank > UINT8_MAX)
     return reader.malformed("it has too many loops");
-  placeTurnedLoop(nest, step.program, step.inputs.size());
+  placeTurnedLoop(nest, step);
 
-  spec.family = data::Family::Loops;
-  spec.rank = static_cast<uint8_t>(rank);
-  spec.program = step.program;
-  spec.results = step.results;
-  spec.combine = step.combine;
+  call.choice.rank = static_cast<uint8_t>(rank);
   append(call.integers, nest.extents);
-  for (size_t i = 0; i != nest.operands.size(); ++i) {
-    (i < step.inputs.size() ? spec.inputs : spec.outputs).push_back(accessSpecOf(nest.operands[i], rank - 1));
-    appendOperand(nest.operands[i], call);
+  for (const StepOperand &operand : nest.operands) {
+    appendModes(operand, rank - 1, call);
+    appendOperand(operand, call);
   }
   if (indexedOutput)
     call.tiles = 1;

@@ -12,26 +12,12 @@ namespace {
 constexpr size_t kMaxBatchLoops = 30; // with rows and columns: the ranks that kernels take
 } // namespace
 
-Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, StepInstance &call,
-                                   int64_t &scratchBytes) {
-  const data::StepT &step = reader.step;
-  if (step.inputs.size() < 2 || step.outputs.empty())
-    return reader.malformed("a matmul has inputs a and b and an output");
-  size_t epilogueInputs = step.inputs.size() - 2;
-  if (Status status = reader.program(step.program, 1 + epilogueInputs); !status)
-    return status.takeError();
-  if (Status status = reader.results(1 + epilogueInputs, step.outputs.size()); !status)
-    return status.takeError();
-  if (step.iteration.size() < 2)
-    return reader.malformed("it lacks the loops over rows and columns");
-  auto accumulatorBytes = elementBytes(step.accumulator);
-  if (!accumulatorBytes)
-    return reader.malformed("its accumulator has no known type");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectMatmul(StepReader &reader, StepDraft &call, int64_t &scratchBytes) {
+  const StepForm &step = reader.step;
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   int64_t k = reader.value(step.k);
   if (k < 0)
     return reader.error(ErrorCode::OutOfRange, "its inner extent is negative");
@@ -40,10 +26,10 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   size_t row = extents->size() - 2, column = row + 1;
 
   // a moves along the batch, rows and k; b along the batch, k and columns.
-  Result<StepOperand> a = reader.direct(*step.inputs[0], *extents, false);
+  Result<StepOperand> a = reader.operand(reader.input(0), *extents);
   if (!a)
     return a.takeError();
-  Result<StepOperand> b = reader.direct(*step.inputs[1], *extents, false);
+  Result<StepOperand> b = reader.operand(reader.input(1), *extents);
   if (!b)
     return b.takeError();
   if ((*extents)[column] > 1 && a->strides[column] != 0)
@@ -53,15 +39,15 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   a->strides[column] = 0;
   b->strides[row] = 0;
 
-  std::vector<int64_t> windowExtents = *extents, windowStrides = a->strides;
+  Numbers windowExtents(*extents, reader.memory), windowStrides(a->strides, reader.memory);
   windowExtents[column] = k;
-  windowStrides[column] = reader.value(step.a_k_stride);
+  windowStrides[column] = reader.value(step.aStride);
   if (Status status = reader.window(*a, windowExtents, windowStrides, false); !status)
     return status.takeError();
-  if (step.b_packed) {
-    const data::BufferT &buffer = *reader.plan.buffers[b->buffer];
-    if (buffer.layout != data::PackedLayout::Panels16 || buffer.k != static_cast<uint64_t>(k) ||
-        buffer.n != static_cast<uint64_t>((*extents)[column]) || b->offset != 0)
+  if (step.bPacked) {
+    const BufferForm &buffer = reader.form.buffers[b->buffer];
+    if (buffer.layout != data::PackedLayout::Panels16 || buffer.k != k || buffer.n != (*extents)[column] ||
+        b->offset != 0)
       return reader.malformed("b is not packed for its sizes");
     for (size_t loop = 0; loop != row; ++loop)
       if ((*extents)[loop] > 1 && b->strides[loop] != 0)
@@ -71,19 +57,19 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
     windowExtents = *extents;
     windowStrides = b->strides;
     windowExtents[row] = k;
-    windowStrides[row] = reader.value(step.b_k_stride);
+    windowStrides[row] = reader.value(step.bStride);
     if (Status status = reader.window(*b, windowExtents, windowStrides, false); !status)
       return status.takeError();
   }
 
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
   nest.operands.push_back(std::move(*a));
   nest.operands.push_back(std::move(*b));
   if (Status status = reader.readInputs(nest, 2); !status)
     return status.takeError();
-  for (const auto &access : step.outputs) {
-    Result<StepOperand> operand = reader.direct(*access, *extents, true);
+  for (size_t i = 0; i != step.outputs; ++i) {
+    Result<StepOperand> operand = reader.operand(reader.output(i), *extents);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, true); !status)
@@ -113,33 +99,27 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   int64_t rows = nest.extents[row], columns = nest.extents[column];
 
   const StepOperand &left = nest.operands[0], &right = nest.operands[1];
-  spec.family = data::Family::Matmul;
-  spec.rank = static_cast<uint8_t>(row + 2);
-  spec.batch_rank = static_cast<uint8_t>(row);
-  spec.a_type = left.type;
-  spec.b_type = right.type;
+  SpecChoice &choice = call.choice;
+  choice.rank = static_cast<uint8_t>(row + 2);
+  choice.batchRank = static_cast<uint8_t>(row);
   // Only "contiguous or not" matters along k; a splat is a stride like any other.
-  int64_t aStride = reader.value(step.a_k_stride);
-  spec.a_inner = aStride == 1 || k <= 1 ? data::InnerMode::Contiguous : data::InnerMode::Strided;
-  spec.b_layout = step.b_packed ? data::PackedLayout::Panels16 : data::PackedLayout::Strided;
+  int64_t aStride = reader.value(step.aStride);
+  choice.aInner = aStride == 1 || k <= 1 ? data::InnerMode::Contiguous : data::InnerMode::Strided;
   // Where sums are not f32 one kernel serves all.
   bool few = rows <= kMatmulFewRows && step.accumulator == data::ElementType::F32;
-  spec.row_class = static_cast<uint8_t>(few ? kMatmulFewRows : kMatmulManyRows);
-  spec.accumulator = step.accumulator;
-  spec.program = step.program;
-  spec.results = step.results;
+  choice.rowClass = static_cast<uint8_t>(few ? kMatmulFewRows : kMatmulManyRows);
 
   append(call.integers, nest.extents);
   call.integers.push_back(k);
   append(call.integers, std::span(left.strides).first(row + 1));
-  call.integers.push_back(spec.a_inner == data::InnerMode::Contiguous ? 1 : aStride);
+  call.integers.push_back(choice.aInner == data::InnerMode::Contiguous ? 1 : aStride);
   append(call.integers, std::span(right.strides).first(row));
-  call.integers.push_back(step.b_packed ? 0 : reader.value(step.b_k_stride));
-  call.integers.push_back(step.b_packed ? 0 : right.strides[column]);
+  call.integers.push_back(step.bPacked ? 0 : reader.value(step.bStride));
+  call.integers.push_back(step.bPacked ? 0 : right.strides[column]);
   appendPointer(left, call);
   appendPointer(right, call);
   for (size_t i = 2; i != nest.operands.size(); ++i) {
-    (i < step.inputs.size() ? spec.inputs : spec.outputs).push_back(accessSpecOf(nest.operands[i], column));
+    appendModes(nest.operands[i], column, call);
     appendOperand(nest.operands[i], call);
   }
   RowBlocks blocks = rowBlocks(cpuCaches());
@@ -147,7 +127,7 @@ Selected rlx::select::selectMatmul(StepReader &reader, data::KernelSpecT &spec, 
   call.integers.push_back(blocks.block);
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
-  if (!checkedMul(k, kMatmulScratchPerK * accumulatorBytes, scratch))
+  if (!checkedMul(k, kMatmulScratchPerK * elementBytes(step.accumulator), scratch))
     return reader.error(ErrorCode::OutOfRange, "its scratch memory overflows");
   scratchBytes = std::max(scratchBytes, scratch);
   call.tiles = product(std::span(nest.extents).first(row)) * ((columns - 1) / kPanel + 1);

@@ -12,79 +12,68 @@ namespace {
 /// True when stride[i] = stride[i + 1] * extent[i + 1] whatever the binding is:
 /// seen from the expressions, never from their values. Sees what contiguous
 /// tensors have, which is enough; a "no" costs speed only.
-bool alwaysContiguous(const data::PlanTemplateT &plan, const data::StepT &step, size_t i) {
+bool alwaysContiguous(const StepReader &reader, size_t i) {
+  const data::PlanTemplateT &plan = reader.plan;
   auto number = [&](uint32_t expr) -> std::optional<int64_t> {
     const data::ExprNode &node = plan.exprs[expr];
     return node.op() == ExprOp::Constant ? std::optional(node.value()) : std::nullopt;
   };
   auto same = [&](uint32_t a, uint32_t b) { return a == b || plan.exprs[a] == plan.exprs[b]; };
-  uint32_t extent = step.iteration[i + 1];
-  return std::all_of(step.inputs.begin(), step.inputs.end(), [&](const std::unique_ptr<data::AccessT> &access) {
-    auto broadcasts = [&](size_t loop) { return loop < access->broadcast.size() && access->broadcast[loop]; };
-    if (access->kind == data::AccessKind::Indexed || i + 1 >= access->strides.size() || broadcasts(i) ||
-        broadcasts(i + 1))
+  uint32_t extent = reader.iteration()[i + 1];
+  for (size_t n = 0; n != reader.step.inputs; ++n) {
+    const AccessForm &access = reader.input(n);
+    if (access.kind == data::AccessKind::Indexed)
       return false;
-    uint32_t outer = access->strides[i], inner = access->strides[i + 1];
-    const data::ExprNode &node = plan.exprs[outer];
-    if (number(inner) == 0)
-      return number(outer) == 0;
-    if (number(inner) == 1)
-      return same(outer, extent);
-    if (number(inner) && number(extent)) {
-      int64_t step;
-      return checkedMul(*number(inner), *number(extent), step) && number(outer) == step;
+    std::span<const uint32_t> strides = reader.exprs(access.strides, access.rank);
+    if (access.own != AccessForm::kNone) {
+      std::span<const uint32_t> own = reader.exprs(access.own, access.rank);
+      if (own[i] != AccessForm::kNone || own[i + 1] != AccessForm::kNone)
+        return false;
     }
-    return node.op() == ExprOp::Mul &&
-           ((same(node.a(), inner) && same(node.b(), extent)) || (same(node.a(), extent) && same(node.b(), inner)));
-  });
+    uint32_t outer = strides[i], inner = strides[i + 1];
+    const data::ExprNode &node = plan.exprs[outer];
+    bool contiguous = false;
+    int64_t step;
+    if (number(inner) == 0)
+      contiguous = number(outer) == 0;
+    else if (number(inner) == 1)
+      contiguous = same(outer, extent);
+    else if (number(inner) && number(extent))
+      contiguous = checkedMul(*number(inner), *number(extent), step) && number(outer) == step;
+    else
+      contiguous = node.op() == ExprOp::Mul && ((same(node.a(), inner) && same(node.b(), extent)) ||
+                                                (same(node.a(), extent) && same(node.b(), inner)));
+    if (!contiguous)
+      return false;
+  }
+  return true;
 }
 } // namespace
 
-Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
-  const data::StepT &step = reader.step;
-  if (Status status = reader.program(step.program, step.inputs.size()); !status)
-    return status.takeError();
-  if (Status status = reader.results(step.inputs.size(), 1); !status)
-    return status.takeError();
-  if (Status status = reader.program(step.epilogue, 2); !status)
-    return status.takeError();
-  if (step.epilogue_result >= 2 + step.epilogue.size())
-    return reader.malformed("the result of its epilogue is no value");
-  // No input is fine: the elements of a filled tensor are constants of the program.
-  if (step.outputs.size() != 1)
-    return reader.malformed("a reduction has one output");
-  if (step.reduce < data::ReduceKind::MIN || step.reduce > data::ReduceKind::MAX || !elementBytes(step.accumulator))
-    return reader.malformed("it reduces in an unknown way");
-  if (step.reduced > step.iteration.size())
-    return reader.malformed("it reduces more loops than it has");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectReduce(StepReader &reader, StepDraft &call) {
+  const StepForm &step = reader.step;
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   size_t kept = extents->size() - step.reduced;
   std::span<const int64_t> keptExtents = std::span(*extents).first(kept);
   if (product(keptExtents) == 0)
     return false;
 
   // The output has no reduced loops. It may be given with them, at stride 0.
-  data::AccessT outputAccess = *step.outputs[0];
-  if (outputAccess.strides.size() == extents->size()) {
-    for (size_t i = kept; i != extents->size(); ++i)
-      if ((*extents)[i] > 1 && reader.value(outputAccess.strides[i]) != 0)
-        return reader.malformed("the output moves along a reduced loop");
-    outputAccess.strides.resize(kept);
-    outputAccess.broadcast.resize(std::min(kept, outputAccess.broadcast.size()));
-  }
-  Result<StepOperand> output = reader.operand(outputAccess, keptExtents, true);
+  AccessForm outputAccess = reader.output(0);
+  for (size_t i = kept; i != outputAccess.rank; ++i)
+    if ((*extents)[i] > 1 && reader.value(reader.exprs(outputAccess.strides, outputAccess.rank)[i]) != 0)
+      return reader.malformed("the output moves along a reduced loop");
+  outputAccess.rank = static_cast<uint32_t>(kept);
+  Result<StepOperand> output = reader.operand(outputAccess, keptExtents);
   if (!output)
     return output.takeError();
-  if (output->kind != data::AccessKind::Direct)
-    return reader.malformed("the output of a reduction must be a plain window");
   if (Status status = reader.window(*output, keptExtents, true); !status)
     return status.takeError();
 
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
   if (Status status = reader.readInputs(nest, 0); !status)
     return status.takeError();
@@ -108,11 +97,11 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
   // A lane of the result is chosen by the place in the last reduced loop. Were
   // that loop merged by number, the sizes of the kept loops, which strides may
   // depend on, could change the bits of a row: it is merged by expression.
-  if (step.reduce_inner && !nothing)
-    for (size_t i = step.iteration.size() - 1; i-- > kept && alwaysContiguous(reader.plan, step, i);)
+  if (step.reduceInner && !nothing)
+    for (size_t i = std::max<size_t>(step.loopCount, 1) - 1; i-- > kept && alwaysContiguous(reader, i);)
       nest.mergeInto(i);
   size_t end = nest.dropUnits(kept, nest.extents.size(), 1);
-  if (step.reduce_inner)
+  if (step.reduceInner)
     end = nest.merge(kept, end - 1) + 1;
   else
     end = nest.merge(kept, end);
@@ -123,27 +112,19 @@ Selected rlx::select::selectReduce(StepReader &reader, data::KernelSpecT &spec, 
   if (rank > UINT8_MAX)
     return reader.malformed("it has too many loops");
 
-  size_t vectorLoop = step.reduce_inner ? rank - 1 : kept - 1;
-  spec.family = data::Family::Reduce;
-  spec.rank = static_cast<uint8_t>(rank);
-  spec.reduced = static_cast<uint8_t>(reducedLoops);
-  spec.program = step.program;
-  spec.results = step.results;
-  spec.reduce = step.reduce;
-  spec.reduce_inner = step.reduce_inner;
-  spec.accumulator = step.accumulator;
-  spec.epilogue = step.epilogue;
-  spec.epilogue_result = step.epilogue_result;
+  size_t vectorLoop = step.reduceInner ? rank - 1 : kept - 1;
+  call.choice.rank = static_cast<uint8_t>(rank);
+  call.choice.reduced = static_cast<uint8_t>(reducedLoops);
   append(call.integers, nest.extents);
   for (size_t i = 0; i + 1 != nest.operands.size(); ++i) {
-    spec.inputs.push_back(accessSpecOf(nest.operands[i], vectorLoop));
+    appendModes(nest.operands[i], vectorLoop, call);
     appendOperand(nest.operands[i], call);
   }
   StepOperand &result = nest.operands.back();
   result.strides.resize(kept);
-  spec.outputs.push_back(accessSpecOf(result, kept - 1));
+  appendModes(result, kept - 1, call);
   appendOperand(result, call);
 
-  call.tiles = product(std::span(nest.extents).first(step.reduce_inner ? kept : kept - 1));
+  call.tiles = product(std::span(nest.extents).first(step.reduceInner ? kept : kept - 1));
   return true;
 }

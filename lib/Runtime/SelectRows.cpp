@@ -6,36 +6,22 @@
 using namespace rlx;
 using namespace rlx::select;
 
-Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
-  const data::StepT &step = reader.step;
-  if (step.inputs.size() != size_t(1) + step.has_scale + step.has_bias || step.outputs.size() != 1)
-    return reader.malformed("its operands are not x, scale, bias and one output");
-  if (step.rows < data::RowsKind::MIN || step.rows > data::RowsKind::MAX || !elementBytes(step.accumulator))
-    return reader.malformed("it is an unknown kind of row operation");
-  if (Status status = reader.program(step.program, 1); !status)
-    return status.takeError();
-  // Without a program there may be no results: the normalised value is stored.
-  if (!step.results.empty() || !step.program.empty())
-    if (Status status = reader.results(1, 1); !status)
-      return status.takeError();
-  if (step.iteration.empty())
-    return reader.malformed("it has no row");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectRows(StepReader &reader, StepDraft &call) {
+  const StepForm &step = reader.step;
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   if (product(*extents) == 0)
     return false;
   size_t outer = extents->size() - 1;
 
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
-  std::vector<StepOperand> perRow; // scale and bias: the same for every row
-  for (size_t i = 0; i != step.inputs.size() + 1; ++i) {
-    bool isOutput = i == step.inputs.size();
-    const data::AccessT &access = isOutput ? *step.outputs[0] : *step.inputs[i];
-    Result<StepOperand> operand = reader.direct(access, *extents, isOutput);
+  std::pmr::vector<StepOperand> perRow(reader.memory); // scale and bias: the same for every row
+  for (size_t i = 0; i != step.inputs + size_t(1); ++i) {
+    bool isOutput = i == step.inputs;
+    Result<StepOperand> operand = reader.operand(reader.input(i), *extents); // outputs follow the inputs
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)
@@ -58,27 +44,20 @@ Selected rlx::select::selectRows(StepReader &reader, data::KernelSpecT &spec, St
     return reader.malformed("it has too many loops");
 
   // Positions in errors are told in the order of the step's loops.
-  if (!mayFail(step.program))
+  if (!step.mayFail)
     nest.placeRowsSideBySide();
 
-  spec.family = data::Family::Rows;
-  spec.rank = static_cast<uint8_t>(outer);
-  spec.rows = step.rows;
-  spec.has_scale = step.has_scale;
-  spec.has_bias = step.has_bias;
-  spec.accumulator = step.accumulator;
-  spec.program = step.program;
-  spec.results = step.results;
+  call.choice.rank = static_cast<uint8_t>(outer);
   append(call.integers, nest.extents); // the outer loops, then the length
   call.integers.push_back(std::bit_cast<int64_t>(step.epsilon));
-  spec.inputs.push_back(accessSpecOf(nest.operands[0], outer));
+  appendModes(nest.operands[0], outer, call);
   appendOperand(nest.operands[0], call);
   for (const StepOperand &operand : perRow) {
-    spec.inputs.push_back(accessSpecOf(operand, operand.strides.size() - 1));
+    appendModes(operand, operand.strides.size() - 1, call);
     call.integers.push_back(operand.strides.back());
     appendPointer(operand, call);
   }
-  spec.outputs.push_back(accessSpecOf(nest.operands[1], outer));
+  appendModes(nest.operands[1], outer, call);
   appendOperand(nest.operands[1], call);
   call.tiles = product(std::span(nest.extents).first(outer));
   return true;

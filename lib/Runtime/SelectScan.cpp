@@ -4,26 +4,18 @@
 using namespace rlx;
 using namespace rlx::select;
 
-Selected rlx::select::selectScan(StepReader &reader, data::KernelSpecT &spec, StepInstance &call) {
-  const data::StepT &step = reader.step;
-  if (step.inputs.size() != 1 || step.outputs.size() != 1)
-    return reader.malformed("a scan has one input and one output");
-  if (step.iteration.empty())
-    return reader.malformed("it has no loop to scan");
-  if (!elementBytes(step.accumulator))
-    return reader.malformed("its accumulator has no known type");
-
-  Result<std::vector<int64_t>> extents = reader.extents();
+Selected rlx::select::selectScan(StepReader &reader, StepDraft &call) {
+  Result<Numbers> extents = reader.extents();
   if (!extents)
     return extents.takeError();
-  call.extents = *extents;
+  call.extents.assign(extents->begin(), extents->end());
   if (product(*extents) == 0)
     return false;
 
-  Nest nest;
+  Nest nest(reader.memory);
   nest.extents = *extents;
   for (bool isOutput : {false, true}) {
-    Result<StepOperand> operand = reader.direct(isOutput ? *step.outputs[0] : *step.inputs[0], *extents, isOutput);
+    Result<StepOperand> operand = reader.operand(isOutput ? reader.output(0) : reader.input(0), *extents);
     if (!operand)
       return operand.takeError();
     if (Status status = reader.window(*operand, *extents, isOutput); !status)
@@ -40,16 +32,12 @@ Selected rlx::select::selectScan(StepReader &reader, data::KernelSpecT &spec, St
 
   nest.placeRowsSideBySide();
 
-  spec.family = data::Family::Scan;
-  spec.rank = static_cast<uint8_t>(outer);
-  spec.accumulator = step.accumulator;
-  spec.exclusive = step.exclusive;
-  spec.reverse = step.reverse;
+  call.choice.rank = static_cast<uint8_t>(outer);
   append(call.integers, nest.extents); // the outer loops, then the length
-  spec.inputs.push_back(accessSpecOf(nest.operands[0], outer));
-  appendOperand(nest.operands[0], call);
-  spec.outputs.push_back(accessSpecOf(nest.operands[1], outer));
-  appendOperand(nest.operands[1], call);
+  for (const StepOperand &operand : nest.operands) {
+    appendModes(operand, outer, call);
+    appendOperand(operand, call);
+  }
   call.tiles = product(std::span(nest.extents).first(outer));
   return true;
 }

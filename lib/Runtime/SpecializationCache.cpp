@@ -54,18 +54,19 @@ std::string milliseconds(double ms) {
 /// A template and what its bindings have in common.
 struct rlx::HeldTemplate {
   HeldTemplate(TemplateTree::Template plan, std::shared_ptr<const CheckedTemplate> checked)
-      : plan(std::move(plan)), checked(std::move(checked)), bytes(sizeof(*this) + heapBytes(*this->plan)) {}
+      : plan(std::move(plan)), checked(std::move(checked)), checkedBytes(this->checked->bytes()),
+        bytes(sizeof(*this) + heapBytes(*this->plan) + checkedBytes) {}
 
   const TemplateTree::Template plan;
   const std::shared_ptr<const CheckedTemplate> checked;
 
   // Guarded by the cache's mutex:
-  size_t bytes; ///< with the specs that `checked` keeps of its kernels
+  size_t checkedBytes, bytes; ///< of `checked`, when it was counted last; of all
   /// Where its weights and constants lie, one per buffer; null until the first binding has found them.
   std::shared_ptr<const std::vector<const void *>> fixed;
   size_t entries = 0, makers = 0;
-  int64_t used = 0; ///< the latest use of what it holds no more
-  std::unordered_map<const void *, LoadedKernel> kernels;
+  int64_t used = 0;                  ///< the latest use of what it holds no more
+  std::vector<LoadedKernel> kernels; ///< by their number among the template's; those that its bindings used
 };
 
 namespace {
@@ -471,17 +472,23 @@ void SpecializationCache::endUse(const std::shared_ptr<HeldTemplate> &held) {
 
 void SpecializationCache::hold(const Making &making, const ReadySpecialization &ready) {
   HeldTemplate &held = *making.heldTemplate;
-  for (size_t i = 0; i != ready.kernels.size(); ++i) {
+  size_t before = held.bytes, listBefore = held.kernels.capacity();
+  for (size_t i = 0; i != making.kernelBytes.size(); ++i) {
     const void *owner = ready.kernels[i].owner.get();
-    if (!held.kernels.emplace(owner, ready.kernels[i]).second)
+    uint32_t number = ready.plan->kernels[i]->number;
+    if (number >= held.kernels.size())
+      held.kernels.resize(number + size_t(1));
+    if (held.kernels[number].function)
       continue;
-    size_t spec = heapBytes(ready.plan->kernels[i]) + ready.plan->keys[i].capacity();
-    held.bytes += spec;
-    templateBytes += spec;
+    held.kernels[number] = ready.kernels[i];
     auto [user, isNew] = kernelUsers.try_emplace(owner, 0, making.kernelBytes[i]);
     ++user->second.first;
     kernelBytes += isNew ? making.kernelBytes[i] : 0;
   }
+  size_t checked = held.checked->bytes();
+  held.bytes += checked - held.checkedBytes + (held.kernels.capacity() - listBefore) * sizeof(LoadedKernel);
+  held.checkedBytes = checked;
+  templateBytes += held.bytes - before;
 }
 
 //===----------------------------------------------------------------------===//
@@ -531,8 +538,10 @@ void SpecializationCache::dropTemplate(size_t number, Dropped &dropped) {
   tree.remove(held->plan);
   templates.erase(held->plan.get());
   templateBytes -= held->bytes;
-  for (const auto &[owner, kernel] : held->kernels) {
-    auto user = kernelUsers.find(owner);
+  for (const LoadedKernel &kernel : held->kernels) {
+    if (!kernel.function)
+      continue;
+    auto user = kernelUsers.find(kernel.owner.get());
     if (--user->second.first)
       continue;
     kernelBytes -= user->second.second;
@@ -682,17 +691,25 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   // Kernels and weights need nothing of each other.
   Result<KernelCache::Got> kernels = KernelCache::Got();
   Result<std::shared_ptr<const std::vector<const void *>>> fixed = std::shared_ptr<const std::vector<const void *>>();
+  bool hasKernels = true; // of other bindings
   {
     std::lock_guard lock(mutex);
     fixed = held.fixed;
+    for (const auto &kernel : ready->plan->kernels) {
+      hasKernels = kernel->number < held.kernels.size() && held.kernels[kernel->number].function;
+      if (!hasKernels)
+        break;
+      kernels->kernels.push_back(held.kernels[kernel->number]);
+    }
   }
   PhaseTimes compiling;
   auto getKernels = [&] {
-    kernels = engine->parts().kernels.get(ready->plan->kernels, ready->plan->keys, *compiler, *engine->parts().threads,
-                                          compiling);
+    kernels = engine->parts().kernels.get(ready->plan->kernels, *compiler, *engine->parts().threads, compiling);
   };
-  if (!mayCompile) {
-    std::optional<KernelCache::Got> there = engine->parts().kernels.find(ready->plan->keys);
+  if (hasKernels && *fixed) {
+    // Nothing is to be found.
+  } else if (!mayCompile) {
+    std::optional<KernelCache::Got> there = engine->parts().kernels.find(ready->plan->kernels);
     if (!there || !*fixed)
       return Ready();
     kernels = std::move(*there);
@@ -725,7 +742,6 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   making.kernelsReused = ready->kernels.size() - kernels->compiled;
   making.codeBytes = kernels->codeBytes;
   making.kernelBytes = std::move(kernels->bytes);
-  ready->fixed = **fixed;
 
   for (size_t i = 0; i != model->inputShapes().size(); ++i) {
     std::vector<int64_t> shape;
@@ -751,7 +767,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.times = making.times;
   info.steps = ready->plan->steps.size();
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
-  if (Status status = layOut(*ready, *engine->parts().threads); !status)
+  if (Status status = layOut(*ready, **fixed, *engine->parts().threads); !status)
     return status.takeError();
   info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
   return Ready(std::move(ready));

@@ -11,6 +11,7 @@
 using namespace rlx;
 using data::Family;
 using data::Opcode;
+using select::StepDraft;
 
 namespace {
 /// Nanoseconds of one core of today, for what no kernel beats. Only the order of
@@ -72,10 +73,6 @@ double accessNs(const std::vector<std::unique_ptr<data::AccessSpecT>> &operands)
   return ns;
 }
 
-double elementNs(const data::KernelSpecT &spec) {
-  return programNs(spec.program) + accessNs(spec.inputs) + accessNs(spec.outputs);
-}
-
 double count(const int64_t *extents, size_t from, size_t to) {
   double product = 1;
   for (size_t i = from; i < to; ++i)
@@ -89,7 +86,8 @@ double multiplyAddNs(data::ElementType accumulator) {
 }
 
 /// A tile that is not cut off at an end.
-double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
+double tileNs(const data::KernelSpecT &spec, const ElementCosts &costs, const StepDraft &call) {
+  double elementNs = costs.program + costs.inputs + costs.outputs;
   const int64_t *extents = call.integers.data();
   size_t rank = spec.rank;
   switch (spec.family) {
@@ -97,21 +95,20 @@ double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
     if (call.tiles == 1)
       return 0;
     double elements = rank == 1 ? static_cast<double>(kLoopsBlock) : static_cast<double>(extents[rank - 1]);
-    return elements * elementNs(spec);
+    return elements * elementNs;
   }
   case Family::Reduce: {
     size_t kept = rank - spec.reduced;
     double results = spec.reduce_inner ? 1 : static_cast<double>(extents[kept - 1]);
     double elements = results * count(extents, kept, rank);
-    return elements * (programNs(spec.program) + accessNs(spec.inputs) + kSimple) +
-           results * (programNs(spec.epilogue) + accessNs(spec.outputs));
+    return elements * (costs.program + costs.inputs + kSimple) + results * (costs.epilogue + costs.outputs);
   }
   case Family::Rows: {
     bool exponentials = spec.rows == data::RowsKind::Softmax || spec.rows == data::RowsKind::LogSoftmax;
-    return static_cast<double>(extents[rank]) * (elementNs(spec) + (exponentials ? kFunction : 4 * kSimple));
+    return static_cast<double>(extents[rank]) * (elementNs + (exponentials ? kFunction : 4 * kSimple));
   }
   case Family::Scan:
-    return static_cast<double>(extents[rank]) * (elementNs(spec) + kScattered);
+    return static_cast<double>(extents[rank]) * (elementNs + kScattered);
   case Family::Matmul: {
     size_t batch = spec.batch_rank;
     auto rows = static_cast<double>(extents[batch]), k = static_cast<double>(extents[batch + 2]);
@@ -119,14 +116,14 @@ double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
     double panel = spec.b_layout == data::PackedLayout::Strided
                        ? 4 * kSimple
                        : kByte * static_cast<double>(elementBytes(spec.b_type));
-    return columns * (rows * (k * multiplyAddNs(spec.accumulator) + elementNs(spec)) + k * panel);
+    return columns * (rows * (k * multiplyAddNs(spec.accumulator) + elementNs) + k * panel);
   }
   case Family::Attention: {
     size_t batch = spec.batch_rank;
     auto rows = static_cast<double>(std::min(extents[batch], kAttentionRows)),
          keys = static_cast<double>(extents[batch + 1]);
     double width = static_cast<double>(extents[batch + 2]) + static_cast<double>(extents[batch + 3]);
-    return rows * keys * (width * kMultiplyAdd + kFunction + elementNs(spec));
+    return rows * keys * (width * kMultiplyAdd + kFunction + elementNs);
   }
   }
   return 0;
@@ -136,7 +133,7 @@ double tileNs(const data::KernelSpecT &spec, const StepInstance &call) {
 /// another one has just written, and leave rows in halves for the step after. By
 /// rows, each reads all of b, which no one has written: better unless b is so large
 /// that it comes from memory.
-void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
+void splitRows(const data::KernelSpecT &spec, StepDraft &call) {
   size_t batch = spec.batch_rank;
   if (spec.family != Family::Matmul || batch != 0 || spec.b_layout != data::PackedLayout::Panels16)
     return;
@@ -152,12 +149,13 @@ void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
     return;
 
   // Extents, then the strides of a (m, k) and b, then operands (m, n).
-  std::vector<int64_t> rowBytes = {call.integers[3] * elementBytes(spec.a_type), 0};
+  std::vector<int64_t> &rowBytes = call.rowBytes;
+  rowBytes = {call.integers[3] * elementBytes(spec.a_type), 0};
   size_t at = 7;
   for (const auto *operands : {&spec.inputs, &spec.outputs})
     for (const auto &operand : *operands) {
       if (operand->kind == data::AccessKind::Iota)
-        return; // has no pointer to move
+        return rowBytes.clear(); // has no pointer to move
       rowBytes.push_back(call.integers[at] * elementBytes(operand->type));
       at += 2;
       for (size_t i = 0; i != operand->index_inner.size(); ++i) {
@@ -167,16 +165,19 @@ void splitRows(const data::KernelSpecT &spec, StepInstance &call) {
     }
   rowBytes.push_back(0); // scratch is the worker's own
   if (rowBytes.size() != call.pointers.size())
-    return;
+    return rowBytes.clear();
   call.rowGroups = static_cast<uint32_t>(std::min<int64_t>(rows / kFewestRows, kMaxThreads));
-  call.rowBytes = std::move(rowBytes);
 }
 } // namespace
 
-double rlx::splitStep(const data::KernelSpecT &spec, StepInstance &call) {
+ElementCosts rlx::costsOf(const data::KernelSpecT &spec) {
+  return {programNs(spec.program), programNs(spec.epilogue), accessNs(spec.inputs), accessNs(spec.outputs)};
+}
+
+double rlx::splitStep(const data::KernelSpecT &spec, const ElementCosts &costs, StepDraft &call) {
   call.unitTiles = call.tiles;
   call.helpers = 0;
-  double tile = tileNs(spec, call), all = tile * static_cast<double>(call.tiles);
+  double tile = tileNs(spec, costs, call), all = tile * static_cast<double>(call.tiles);
   if (call.tiles == 1 || !(all >= kSharedNs))
     return 0;
   auto tiles = static_cast<double>(call.tiles);

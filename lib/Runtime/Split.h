@@ -2,8 +2,7 @@
 #ifndef RLX_LIB_RUNTIME_SPLIT_H
 #define RLX_LIB_RUNTIME_SPLIT_H
 
-#include "rlx/Data/Plan_generated.h"
-#include "rlx/Runtime/Instantiate.h"
+#include "Select.h"
 
 namespace rlx {
 
@@ -14,16 +13,20 @@ inline constexpr int64_t kMaxUnits = 256;
 /// over before they come.
 inline constexpr double kWakeNs = 90000;
 
+/// What a kernel does at each of its elements: nanoseconds, by a rough count.
+struct ElementCosts {
+  double program = 0, epilogue = 0, inputs = 0, outputs = 0;
+};
+ElementCosts costsOf(const data::KernelSpecT &spec);
+
 /// Fills in how a selected step is shared (KernelABI.h says what
 /// `call.integers` holds), by a rough count of what its tiles read, write and
 /// compute. The same on every machine, so that plans are.
 /// Returns the nanoseconds of that count where the step is shared, else 0.
-double splitStep(const data::KernelSpecT &spec, StepInstance &call);
+double splitStep(const data::KernelSpecT &spec, const ElementCosts &costs, select::StepDraft &call);
 
 /// Pieces that threads take of a step.
-inline uint32_t unitsOf(const StepInstance &call) {
-  return static_cast<uint32_t>((call.tiles - 1) / call.unitTiles + 1);
-}
+inline uint32_t unitsOf(const StepCall &call) { return static_cast<uint32_t>((call.tiles - 1) / call.unitTiles + 1); }
 
 } // namespace rlx
 

@@ -367,13 +367,13 @@ TEST(Threads, HowManyAnEngineHas) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-void expectWellFormed(const StepInstance &call) {
+void expectWellFormed(const StepCall &call) {
   EXPECT_GE(call.unitTiles, 1);
   EXPECT_LE(call.unitTiles, call.tiles);
   EXPECT_LE(unitsOf(call), 256u);
 }
 
-StepInstance split(Family family, std::vector<int64_t> integers, int64_t tiles, uint8_t rank = 1) {
+select::StepDraft split(Family family, std::vector<int64_t> integers, int64_t tiles, uint8_t rank = 1) {
   data::KernelSpecT spec;
   spec.family = family;
   spec.rank = rank;
@@ -382,11 +382,11 @@ StepInstance split(Family family, std::vector<int64_t> integers, int64_t tiles, 
     list->push_back(std::make_unique<data::AccessSpecT>());
     list->back()->type = F32;
   }
-  StepInstance call;
+  select::StepDraft call;
   call.tiles = tiles;
   call.integers = std::move(integers);
   call.integers.resize(call.integers.size() + 16); // strides, which tell nothing here
-  splitStep(spec, call);
+  splitStep(spec, costsOf(spec), call);
   expectWellFormed(call);
   return call;
 }
@@ -404,11 +404,11 @@ TEST(Split, SmallStepsStayWhole) {
 
 TEST(Split, LargeStepsAreShared) {
   // 100 million elements: as many units as there may be, and threads for all.
-  StepInstance loops = split(Family::Loops, {100000000}, 24415);
+  select::StepDraft loops = split(Family::Loops, {100000000}, 24415);
   EXPECT_GT(unitsOf(loops), 200u);
   EXPECT_GT(loops.helpers, 100u);
   // Twelve rows of 8 us each.
-  StepInstance rows = split(Family::Rows, {12, 10000}, 12);
+  select::StepDraft rows = split(Family::Rows, {12, 10000}, 12);
   EXPECT_EQ(rows.unitTiles, 1);
   EXPECT_GE(rows.helpers, 2u);
   EXPECT_LE(rows.helpers, 11u);
@@ -425,10 +425,10 @@ TEST(Split, AttentionStaysWithItsKeys) {
     spec.rank = 4;
     spec.batch_rank = 2;
     spec.row_class = kAttentionRows;
-    StepInstance call;
+    select::StepDraft call;
     call.integers = {1, heads, length, length, 32, 32};
     call.tiles = heads * ((length - 1) / kAttentionRows + 1);
-    splitStep(spec, call);
+    splitStep(spec, costsOf(spec), call);
     return call.unitTiles;
   };
   // Whole heads where there are enough of them, or several; else quarters of one.
@@ -440,9 +440,9 @@ TEST(Split, AttentionStaysWithItsKeys) {
 namespace {
 /// [rows, k] . [k, columns] with an input gathered along rows, then an f16 one; the
 /// output is f64.
-StepInstance splitProduct(int64_t rows, int64_t columns, int64_t k,
-                          data::PackedLayout layout = data::PackedLayout::Panels16,
-                          data::AccessKind last = data::AccessKind::Direct) {
+select::StepDraft splitProduct(int64_t rows, int64_t columns, int64_t k,
+                               data::PackedLayout layout = data::PackedLayout::Panels16,
+                               data::AccessKind last = data::AccessKind::Direct) {
   data::KernelSpecT spec;
   spec.family = Family::Matmul;
   spec.rank = 2;
@@ -459,21 +459,21 @@ StepInstance splitProduct(int64_t rows, int64_t columns, int64_t k,
   spec.inputs[0]->index_type = ElementType::I64;
   spec.inputs[0]->index_inner = {data::InnerMode::Splat};
   spec.inputs[1]->kind = last;
-  StepInstance call;
+  select::StepDraft call;
   call.tiles = (columns - 1) / kPanel + 1;
   call.integers = {rows, columns, k};
   call.integers.insert(call.integers.end(), {k + 5, 1, 0, 0});     // a, b
   call.integers.insert(call.integers.end(), {0, 1, 3, 0, 999, 7}); // gathered; its index
   call.integers.insert(call.integers.end(), {11, 1, columns, 1});  // f16, output
   call.pointers.resize(7);                                         // a, b, gathered, index, f16, output, scratch
-  splitStep(spec, call);
+  splitStep(spec, costsOf(spec), call);
   expectWellFormed(call);
   return call;
 }
 } // namespace
 
 TEST(Split, RowsOfProducts) {
-  StepInstance call = splitProduct(200, 384, 384);
+  select::StepDraft call = splitProduct(200, 384, 384);
   EXPECT_EQ(call.rowGroups, 6u); // of 32 rows at least
   EXPECT_EQ(call.rowBytes, (Shape{389 * 4, 0, 0, 3 * 8, 11 * 2, 384 * 8, 0}));
   EXPECT_EQ(splitProduct(63, 384, 384).rowGroups, 1u);

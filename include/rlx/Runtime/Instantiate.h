@@ -13,12 +13,23 @@
 #include "rlx/Support/DimExpr.h"
 #include "rlx/Support/Result.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
 namespace rlx {
+
+/// Part of a list that somebody else owns.
+template <typename T> class Part : public std::span<const T> {
+public:
+  using std::span<const T>::span;
+  operator std::vector<T>() const { return {this->begin(), this->end()}; }
+  friend bool operator==(const Part &a, const Part &b) { return std::ranges::equal(a, b); }
+  friend bool operator==(const Part &a, const std::vector<T> &b) { return std::ranges::equal(a, b); }
+};
 
 /// Where a pointer argument of a kernel comes from at run time.
 struct PointerSource {
@@ -28,10 +39,11 @@ struct PointerSource {
   int64_t byteOffset = 0; ///< into the buffer
 };
 
-/// A step with its numbers: one call of one kernel.
-struct StepInstance {
+/// How a kernel is called and shared.
+struct StepCall {
   uint32_t step = 0;   ///< of the template
   uint32_t kernel = 0; ///< of Specialization::kernels
+  uint32_t needed = 0; ///< a step of the template that is needed where this one is: the first such
   int64_t tiles = 0;   ///< 1 or more
   /// Threads share the tiles in units of this many neighbours, the last may be
   /// shorter. `tiles`: not worth sharing.
@@ -41,31 +53,52 @@ struct StepInstance {
   /// the tiles. 1: none. The rows are the first integer, and pointer i moves on by
   /// rowBytes[i] from one to the next.
   uint32_t rowGroups = 1;
-  std::vector<int64_t> rowBytes;
-  std::vector<PointerSource> pointers;
-  std::vector<int64_t> integers; ///< as KernelABI.h lays them out
+};
+
+/// A step with its numbers: one call of one kernel. Its lists lie in the
+/// specialization's.
+struct StepInstance : StepCall {
+  Part<int64_t> rowBytes;
+  Part<PointerSource> pointers;
+  Part<int64_t> integers; ///< as KernelABI.h lays them out
   /// Loop extents before dropping and merging, to name an element in messages.
-  std::vector<int64_t> extents;
+  Part<int64_t> extents;
 };
 
 struct BufferInstance {
   int64_t elements = 0;
   int64_t bytes = 0;
   int64_t arenaOffset = 0; ///< Arena: in bytes, a multiple of 64
-  uint32_t param = 0;      ///< Param: position in the signature
+  data::BufferKind kind = data::BufferKind::Arena;
+  uint32_t index = 0; ///< Input, Output: position in the signature
+  uint32_t param = 0; ///< Param: position in the signature
 };
+
+/// A kernel that a template's steps select; all its bindings have the same one.
+struct SelectedKernel {
+  data::KernelSpecT spec;
+  std::vector<uint8_t> key; ///< `spec`, serialised
+  uint32_t number = 0;      ///< among those of the template
+};
+using SelectedKernels = std::vector<std::shared_ptr<const SelectedKernel>>;
 
 /// What the cache holds for a binding: everything a run needs but the kernels'
 /// code and the pointers. Immutable.
 struct Specialization {
+  Specialization() = default;
+  Specialization(const Specialization &) = delete;
+  Specialization &operator=(const Specialization &) = delete;
+
   std::shared_ptr<const data::PlanTemplateT> plan;
   std::vector<BufferInstance> buffers;       ///< one per buffer of the template
   std::vector<StepInstance> steps;           ///< in order; empty ones left out
-  std::vector<data::KernelSpecT> kernels;    ///< distinct
-  std::vector<std::vector<uint8_t>> keys;    ///< serialised, one per kernel
+  SelectedKernels kernels;                   ///< distinct
   std::vector<std::vector<int64_t>> outputs; ///< shapes of the graph outputs
   int64_t arenaBytes = 0;
   int64_t scratchBytes = 0;
+  // What `steps` are parts of:
+  std::vector<int64_t> numbers;
+  std::vector<PointerSource> pointers;
 };
 
 /// A template that was checked against a model, and what its bindings have in
@@ -85,6 +118,9 @@ public:
   /// its buffers (InvalidModel, naming the step); sizes that overflow (OutOfRange)
   /// or cannot be broadcast (InvalidArgument).
   Result<std::shared_ptr<const Specialization>> instantiate(const Binding &binding) const;
+
+  /// Of memory that it takes, without the plan. Grows with what bindings select.
+  size_t bytes() const;
 
 private:
   struct Parts;
