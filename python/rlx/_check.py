@@ -1,8 +1,23 @@
 """Checks of arguments that go to C."""
 
 import operator
+import os
+import typing
 
 from ._errors import InvalidArgument
+
+#: What names a file.
+Path = typing.Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+
+
+def encoded(name: str, value: Path) -> bytes:
+    """A path as the system has it."""
+    try:
+        return os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{name}: a path is wanted, a str, bytes or os.PathLike, not {value!r}") from None
+    except UnicodeEncodeError:
+        raise InvalidArgument(f"{name}: {value!r} has no form in the encoding of file names") from None
 
 
 def integer(name: str, value: object, least: int, most: int) -> int:

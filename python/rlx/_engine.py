@@ -1,11 +1,10 @@
 """Engines, and models that were read."""
 
-import os
 import typing
 
 from . import _rlx
 from ._atexit import watch
-from ._check import count, number
+from ._check import Path, count, encoded, number
 from ._errors import InvalidArgument
 from ._types import DimInfo, TensorInfo
 
@@ -26,7 +25,7 @@ class Engine(_rlx.Engine):
         idle_bytes: "int | None" = None,
         idle_seconds: "float | None" = None,
         compiler: 'typing.Literal["process", "worker"]' = "process",
-        worker_program: "str | os.PathLike[str] | None" = None,
+        worker_program: "Path | None" = None,
         worker_timeout: "float | None" = None,
         worker_memory_bytes: "int | None" = None,
         log: "typing.Callable[[str], object] | None" = None,
@@ -54,7 +53,7 @@ class Engine(_rlx.Engine):
                 "idle_bytes": count("idle_bytes", idle_bytes, 1),
                 "idle_ms": number("idle_seconds", idle_seconds, 1000),
                 "worker": compiler == "worker",
-                "worker_program": "" if worker_program is None else os.fspath(worker_program),
+                "worker_program": None if worker_program is None else encoded("worker_program", worker_program),
                 "worker_timeout_ms": number("worker_timeout", worker_timeout, 1000),
                 "worker_memory_bytes": count("worker_memory_bytes", worker_memory_bytes, 1),
                 "log": log,
@@ -100,10 +99,10 @@ class Model(_rlx.Model):
 
     def __init__(
         self,
-        path: "str | os.PathLike[str]",
+        path: Path,
         *,
         engine: Engine,
-        weights_file: "str | os.PathLike[str] | None" = None,
+        weights_file: "Path | None" = None,
         dynamic_inputs: bool = False,
     ):
         """
@@ -111,8 +110,8 @@ class Model(_rlx.Model):
         weights_file: of an .mlir file, where its weights are; None: beside it.
         dynamic_inputs: of an .onnx file, every dim of every input becomes a name, whatever the file says.
         """
-        weights = None if weights_file is None else os.fspath(weights_file)
-        super().__init__(engine, os.fspath(path), weights, bool(dynamic_inputs))
+        weights = None if weights_file is None else encoded("weights_file", weights_file)
+        super().__init__(engine, encoded("path", path), weights, bool(dynamic_inputs))
         info = super().info()
         #: What the file made rlx wonder about.
         self.warnings: "tuple[str, ...]" = tuple(info["warnings"])

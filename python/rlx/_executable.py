@@ -2,14 +2,14 @@
 
 import dataclasses
 import itertools
-import os
+import math
 import typing
 
 import numpy as np
 
 from . import _rlx
 from ._atexit import watch
-from ._check import count, integer
+from ._check import Path, count, integer
 from ._engine import Engine, Model
 from ._errors import InvalidArgument
 from ._types import BindingInfo, Forecast, Hint, MissInfo, Progress, Rng
@@ -21,6 +21,8 @@ Sizes = typing.Union[int, "typing.Iterable[int]"]
 Binding = typing.Mapping[str, int]
 
 _MOST = 2**63 - 1
+#: Combinations of one prepare(): no cache holds more that is of use.
+_MOST_PREPARED = 2**16
 
 
 class Params:
@@ -205,8 +207,9 @@ class Executable(_rlx.Executable):
         """Makes specializations ahead of their first run: of all combinations of sizes, prepare(batch=[1, 8], seq=128),
         or of `bindings`, a dict or a list of dicts, to which the sizes are added. Every dim must be given.
 
-        In the foreground it ends at the first that fails, with its error. With background=True it returns a Preparation
-        at once, and `progress`, when given, is called with a Progress after each, from another thread.
+        At most 65,536 are taken at once. In the foreground it ends at the first that fails, with its error, and Ctrl-C
+        is heard after each. With background=True it returns a Preparation at once, and `progress`, when given, is
+        called with a Progress after each, from another thread.
         """
         if progress is not None and not background:
             raise InvalidArgument("progress: only with background=True")
@@ -214,22 +217,28 @@ class Executable(_rlx.Executable):
         if bindings is None or isinstance(bindings, typing.Mapping):
             given = [bindings or {}]
         else:
-            given = list(bindings)
-        lists = [
-            [(dim, size) for size in ([size] if isinstance(size, (int, np.integer)) else list(size))]
-            for dim, size in sizes.items()
-        ]
-        wanted = [{**binding, **dict(pairs)} for binding in given for pairs in itertools.product(*lists)]
+            given = _few(bindings)
+        lists = {dim: [size] if isinstance(size, (int, np.integer)) else _few(size) for dim, size in sizes.items()}
+        if len(given) * math.prod(map(len, lists.values())) > _MOST_PREPARED:
+            total = len(given) * math.prod(_length(sizes[dim], few) for dim, few in lists.items())
+            raise InvalidArgument(
+                f"prepare: {total} combinations of sizes, if not more; at most {_MOST_PREPARED} are taken at once"
+            )
         known = [dim.name for dim in self.model.dims]
-        for name in {name for binding in wanted for name in binding}:
+        for name in {name for binding in given for name in binding} | set(sizes):
             if name not in known:
                 raise InvalidArgument(f"no dim {name!r}; there is {', '.join(map(repr, known)) or 'none'}")
+        wanted = (
+            {**binding, **dict(zip(lists, chosen))}
+            for binding in given
+            for chosen in itertools.product(*lists.values())
+        )
         if not background:
             for binding in wanted:
                 super().prepare_one(binding)
             return None
         preparation = Preparation(progress)
-        super().prepare_in_background(wanted, preparation)
+        super().prepare_in_background(list(wanted), preparation)
         return preparation
 
     @property
@@ -287,6 +296,22 @@ class Executable(_rlx.Executable):
         return f"<rlx.Executable of {self.model!r}>"
 
 
+_T = typing.TypeVar("_T")
+
+
+def _few(values: "typing.Iterable[_T]") -> "list[_T]":
+    """As a list, no longer than is needed to see that there are too many."""
+    return list(itertools.islice(values, _MOST_PREPARED + 1))
+
+
+def _length(values: object, few: "list[typing.Any]") -> int:
+    """Of what `few` is the beginning of, as far as it tells."""
+    try:
+        return max(len(few), len(values))  # type: ignore[arg-type]
+    except (TypeError, OverflowError):
+        return len(few)
+
+
 def _hint(dim: str, hint: "Hint | typing.Mapping[str, typing.Any]") -> "tuple[typing.Any, ...]":
     """For the extension, with the C API's defaults."""
     if not isinstance(hint, Hint):
@@ -307,12 +332,12 @@ def _hint(dim: str, hint: "Hint | typing.Mapping[str, typing.Any]") -> "tuple[ty
 
 
 def load(
-    path: "str | os.PathLike[str]",
+    path: Path,
     *,
     engine: "Engine | None" = None,
     threads: "int | None" = None,
     dynamic_inputs: bool = False,
-    weights_file: "str | os.PathLike[str] | None" = None,
+    weights_file: "Path | None" = None,
     hints: "typing.Mapping[str, Hint | typing.Mapping[str, typing.Any]] | None" = None,
     prepare_likely: bool = False,
     seed: int = 42,

@@ -87,6 +87,16 @@ void rlxpy::setInvalid(const char *format, ...) noexcept {
   va_end(arguments);
 }
 
+std::string rlxpy::nameOf(nb::handle name, const char *what) {
+  Py_ssize_t bytes = 0;
+  const char *text = PyUnicode_Check(name.ptr()) ? PyUnicode_AsUTF8AndSize(name.ptr(), &bytes) : nullptr;
+  if (text && !memchr(text, 0, static_cast<size_t>(bytes)))
+    return {text, static_cast<size_t>(bytes)};
+  PyErr_Clear();
+  setInvalid("%s: a name is wanted, a str that has a form in UTF-8 and no zero byte, not %R", what, name.ptr());
+  throw nb::python_error();
+}
+
 void rlxpy::throwInvalid(const std::string &message) {
   setInvalid("%s", message.c_str());
   throw nb::python_error();

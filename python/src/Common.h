@@ -39,6 +39,10 @@ inline void check(rlx_status *status) {
 }
 [[noreturn]] void throwInvalid(const std::string &message);
 
+/// The UTF-8 of a str that names something; `what` is for the error. Throws where it is none, or has no such form: a
+/// lone surrogate, or a zero byte, at which the C API would take it to end.
+std::string nameOf(nb::handle name, const char *what);
+
 /// A str of what the runtime says.
 inline nb::object textOf(const char *text) {
   return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(strlen(text)), "replace"));

@@ -51,15 +51,14 @@ using Snapshot = Handle<rlx_snapshot, rlx_snapshot_destroy>;
 Sizes rlxpy::sizesOf(nb::dict binding) {
   Sizes result;
   for (auto [name, size] : binding) {
-    if (!PyUnicode_Check(name.ptr()))
-      throwInvalid("a binding is a dict from the names of dims to sizes");
+    std::string dim = nameOf(name, "a binding is a dict from the names of dims to sizes");
     nb::object index = nb::steal(PyNumber_Index(size.ptr()));
     long long value = index.is_valid() ? PyLong_AsLongLong(index.ptr()) : -1;
     if (value == -1 && PyErr_Occurred()) {
       PyErr_Clear();
-      throwInvalid("dim '" + nb::cast<std::string>(name) + "': the size is no integer of 64 bits");
+      throwInvalid("dim '" + dim + "': the size is no integer of 64 bits");
     }
-    result.emplace_back(nb::cast<std::string>(name), value);
+    result.emplace_back(std::move(dim), value);
   }
   return result;
 }
@@ -181,7 +180,7 @@ Executable::Executable(Engine &engine, Model &model, nb::dict options)
   std::vector<rlx_dim_hint> views(hints.size());
   for (size_t i = 0; i < views.size(); ++i) {
     auto hint = nb::cast<nb::tuple>(hints[i]);
-    held[i].dim = nb::cast<std::string>(hint[0]);
+    held[i].dim = nameOf(hint[0], "hints");
     held[i].likely = nb::cast<std::vector<int64_t>>(hint[4]);
     for (auto [first, end] : nb::cast<std::vector<std::pair<int64_t, int64_t>>>(hint[5]))
       held[i].buckets.push_back({first, end});
@@ -266,8 +265,9 @@ PyTypeObject *Executable::outputsType(const std::vector<size_t> &choice) noexcep
   return reinterpret_cast<PyTypeObject *>(found->second.ptr());
 }
 
-void Executable::setParam(const std::string &name, nb::handle value) {
+void Executable::setParam(nb::handle given, nb::handle value) {
   rlx_executable *executable = get();
+  std::string name = nameOf(given, "params");
   for (const Port &port : params) {
     if (name != port.text)
       continue;

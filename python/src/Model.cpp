@@ -4,7 +4,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-
 using namespace rlxpy;
 
 namespace {
@@ -47,6 +46,14 @@ PyType_Slot engineSlots[] = {{Py_tp_traverse, reinterpret_cast<void *>(traverseE
                              {Py_tp_clear, reinterpret_cast<void *>(clearEngine)},
                              {0, nullptr}};
 
+/// C strings end at the first zero byte, and another file would be opened.
+std::string checkedPath(const nb::bytes &given) {
+  std::string path(given.c_str(), given.size());
+  if (path.find('\0') != std::string::npos)
+    throwInvalid("a path has no zero byte: '" + path.substr(0, path.find('\0')) + "' and more");
+  return path;
+}
+
 /// A value of the dict, or what it is without one.
 template <typename T> T option(const nb::dict &options, const char *name, T otherwise) {
   nb::object value = options.get(name, nb::none());
@@ -65,7 +72,8 @@ Engine::Engine(nb::dict options) {
   given.idle_bytes = option<size_t>(options, "idle_bytes", 0);
   given.idle_ms = option<int64_t>(options, "idle_ms", 0);
   given.compiler = option<bool>(options, "worker", false) ? RLX_COMPILER_WORKER : RLX_COMPILER_IN_PROCESS;
-  auto program = option<std::string>(options, "worker_program", "");
+  nb::object programPath = options.get("worker_program", nb::none());
+  std::string program = programPath.is_none() ? "" : checkedPath(nb::cast<nb::bytes>(programPath));
   given.worker_program = program.empty() ? nullptr : program.c_str();
   given.worker_timeout_ms = option<int64_t>(options, "worker_timeout_ms", 0);
   given.worker_memory_bytes = option<size_t>(options, "worker_memory_bytes", 0);
@@ -123,20 +131,11 @@ void Engine::trim() {
   check(status);
 }
 
-namespace {
-/// C strings end at the first zero byte, and another file would be opened.
-void checkPath(const std::string &path) {
-  if (path.find('\0') != std::string::npos)
-    throwInvalid("a path has no zero byte: '" + path.substr(0, path.find('\0')) + "' and more");
-}
-} // namespace
-
-Model::Model(Engine &engine, const std::string &path, std::optional<std::string> weightsFile, bool dynamicInputs) {
-  checkPath(path);
-  checkPath(weightsFile.value_or(""));
+Model::Model(Engine &engine, nb::bytes givenPath, std::optional<nb::bytes> weightsFile, bool dynamicInputs) {
+  std::string path = checkedPath(givenPath), weights = weightsFile ? checkedPath(*weightsFile) : "";
   rlx_load_options options = {};
   options.struct_size = sizeof options;
-  options.weights_file = weightsFile ? weightsFile->c_str() : nullptr;
+  options.weights_file = weightsFile ? weights.c_str() : nullptr;
   options.dynamic_inputs = dynamicInputs;
   rlx_engine *of = engine.get();
   rlx_status *status;
@@ -201,6 +200,6 @@ void rlxpy::defineModel(nb::module_ &module) {
       .def("trim", &Engine::trim)
       .def("close", &Engine::close);
   nb::class_<Model>(module, "Model", nb::is_weak_referenceable())
-      .def(nb::init<Engine &, const std::string &, std::optional<std::string>, bool>())
+      .def(nb::init<Engine &, nb::bytes, std::optional<nb::bytes>, bool>())
       .def("info", &Model::info);
 }

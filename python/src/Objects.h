@@ -34,7 +34,8 @@ private:
 
 class Model {
 public:
-  Model(Engine &engine, const std::string &path, std::optional<std::string> weightsFile, bool dynamicInputs);
+  /// Paths are bytes, as the system has them.
+  Model(Engine &engine, nb::bytes path, std::optional<nb::bytes> weightsFile, bool dynamicInputs);
   rlx_model *get() const { return handle.get(); }
   nb::dict info() const;
 
@@ -89,7 +90,7 @@ public:
   bool isClosed() const { return handle.isClosed(); }
   void close() { handle.close(); }
 
-  void setParam(const std::string &name, nb::handle value);
+  void setParam(nb::handle name, nb::handle value);
   void finalizeParams() const;
   nb::tuple rng() const;
   void setRng(uint64_t seed, uint32_t step);

@@ -2,10 +2,12 @@
 
 import ast
 import gc
+import itertools
 import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -357,6 +359,38 @@ class MemoryTest(Folder):
             with self.raises("InvalidArgument", "output 'z'"):
                 exe.run_into([ROWS, ONES], {"z": Dlpack(bad)})
 
+    def test_dlpack_versions(self):
+        """Of version 1 alone, of before it alone, and what must not be written to."""
+        asked = []
+
+        class Versioned(Dlpack):
+            def __dlpack__(self, *, max_version=None, **options):
+                asked.append(max_version)
+                if max_version is None:
+                    raise BufferError("only as version 1")
+                return self.array.__dlpack__(max_version=max_version, **options)
+
+        class Old(Dlpack):
+            def __dlpack__(self, *, stream=None):
+                return self.array.__dlpack__()
+
+        exe = self.add()
+        frozen = ROWS.copy()
+        frozen.flags.writeable = False
+        for x in (Versioned(ROWS), Old(ROWS), Versioned(frozen), Dlpack(frozen)):
+            np.testing.assert_array_equal(exe(x=x, y=ONES), ROWS + 1)
+        self.assertEqual({version[0] for version in asked if version}, {1})
+        for wrap in (Versioned, Old):
+            out = np.zeros((2, 3), np.float32)
+            exe.run_into([ROWS, ONES], {"z": wrap(out)})
+            np.testing.assert_array_equal(out, ROWS + 1)
+        for wrap in (Versioned, Dlpack):
+            with self.raises("InvalidArgument", "output 'z'.*written to"):
+                exe.run_into([ROWS, ONES], {"z": wrap(frozen)})
+        np.testing.assert_array_equal(frozen, ROWS)
+        for options in ({}, {"max_version": (1, 0)}):
+            self.assertIn("dltensor", repr(exe(x=ROWS, y=ONES).__dlpack__(**options)))
+
     def test_lists_that_change_meanwhile(self):
         """Making an array of the first input takes the second one away."""
         exe = self.add()
@@ -449,6 +483,40 @@ class SizesTest(Folder):
         with self.raises("InvalidArgument", "background"):
             exe.prepare(batch=1, length=1, progress=print)
 
+    def test_prepare_has_a_limit(self):
+        """Issue: millions of combinations took minutes before anything was made or refused."""
+        exe = self.two()
+        started = time.monotonic()
+        for call, pattern in (
+            (lambda: exe.prepare(batch=range(10**7), length=1), "10000000 combinations"),
+            (lambda: exe.prepare(batch=range(10**4), length=range(10**4), background=True), "100000000 combinations"),
+            (lambda: exe.prepare(batch=itertools.count(), length=1), "65537 combinations"),
+            (lambda: exe.prepare(({"batch": n, "length": 1} for n in itertools.count())), "65537 combinations"),
+            (lambda: exe.prepare(batch=range(10**40), length=2), "combinations"),
+        ):
+            with self.subTest(pattern=pattern), self.raises("InvalidArgument", pattern):
+                call()
+        self.assertLess(time.monotonic() - started, 30)
+        self.assertEqual(exe.stats()["misses"], 0)
+        exe.prepare(batch=[], length=1)
+        self.assertEqual(exe.stats()["misses"], 0)
+
+    def test_prepare_hears_ctrl_c(self):
+        exe = self.two()
+        exe.prepare(batch=1, length=1)
+
+        def interrupt() -> None:
+            while exe.stats()["misses"] < 100:
+                time.sleep(0.001)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with self.assertRaises(KeyboardInterrupt):
+            exe.prepare(batch=range(1, 60000), length=7)
+        thread.join()
+        self.assertLess(exe.stats()["misses"], 60000)
+
     def test_prepare_in_background(self):
         exe = self.two()
         seen = []
@@ -494,8 +562,12 @@ class SizesTest(Folder):
                 time.sleep(0.01)
         np.testing.assert_array_equal(out["sum"], x + x)
         exe.run([x, x], timeout=60)
+        # Other sizes of the same template need no compiler, and so nobody has to wait.
+        for options in ({"timeout": 0}, {"on_miss": "fail"}):
+            big = np.ones((3 if "timeout" in options else 4, 7), np.float32)
+            np.testing.assert_array_equal(exe.run([big, big], **options)["sum"], big + big)
         with self.raises("NotReady", "."):
-            exe.run([x[:1], x[:1]], timeout=0)
+            self.add().run([x, x], timeout=0)
 
     def test_binding(self):
         exe = self.two()
@@ -783,8 +855,46 @@ class ErrorsTest(Folder):
         )
         with self.raises("Error", "odd|StringNormalizer|x|y"):
             rlx.load(save(graph, self.folder / "odd.onnx"))
-        with self.assertRaises(TypeError):
-            rlx.load(5)
+        for wrong in (lambda: rlx.load(5), lambda: rlx.load("a.mlir", weights_file=5)):
+            with self.assertRaisesRegex(TypeError, "str, bytes or os.PathLike, not 5"):
+                wrong()
+        with self.raises("InvalidArgument", "no form in the encoding"):
+            rlx.load("a\ud800.onnx")
+
+    def test_paths_of_all_kinds(self):
+        """Issue: bytes, and names that are not UTF-8, were a TypeError that did not say what is wanted."""
+        self.add()
+        data = next(self.folder.glob("add*.onnx")).read_bytes()
+        plain = os.fsencode(self.folder)
+        for name in (b"add.onnx", b"caf\xc3\xa9.onnx", b"\xff\xfe odd.onnx"):
+            path = plain + b"/" + name
+            with open(path, "wb") as file:
+                file.write(data)
+            for way in (path, os.fsdecode(path), pathlib.Path(os.fsdecode(path))):
+                with self.subTest(way=way):
+                    np.testing.assert_array_equal(rlx.load(way, threads=1)(x=ROWS, y=ONES), ROWS + 1)
+        with self.raises("IoError", "none"):
+            rlx.load(plain + b"/none\xff.onnx")
+        with self.raises("InvalidArgument", "zero byte"):
+            rlx.load(b"a\0b.onnx")
+
+    def test_names_that_are_none(self):
+        """Issue: what has no form in UTF-8 was a TypeError, and C ends names at a zero byte."""
+        exe = self.two()
+        sizes = {"batch": 2, "length": 3}
+        for odd in ("batch\ud800", "batch\0", 5, b"batch"):
+            for call in (
+                lambda: exe.run([ROWS, ONES], binding={odd: 2}),
+                lambda: exe.forecast({**sizes, odd: 2}),
+                lambda: exe.solve([ROWS, ONES], {odd: 2}),
+                lambda: exe.prepare({**sizes, odd: 2}),
+                lambda: exe.params.update({odd: ROWS}),
+                lambda: exe.run({odd: ROWS, "y": ONES}),
+                lambda: exe.run([ROWS, ONES], outputs=[odd] if odd != 5 else ["\0"]),
+                lambda: rlx.load(self.folder / "two.onnx", hints={odd: rlx.Hint(max=5)}),
+            ):
+                with self.subTest(odd=odd), self.raises("InvalidArgument", "name|input|output|dim|param"):
+                    call()
 
     def test_inputs(self):
         exe = self.two()
