@@ -336,19 +336,24 @@ void AttentionBuilder::softmax(Value *firstRow, Value *count) {
     for (Operand &input : inputs)
       inputRows.push_back(enter(input, query, /*preload=*/true));
     Value *firstElement = times(b.CreateAdd(times(batchIndex, M), query), N);
-    Values maxima = e.forLoop(e.i64(0), N, e.i64(W), {lowest}, [&](Value *i, ArrayRef<Value *> now) {
-      Value *left = b.CreateSub(N, i), *keys = least(left, e.i64(W));
-      Block block{i, b.CreateAdd(firstElement, i), W, b.CreateICmpSGE(left, e.i64(W)), keys};
+    // Keys that are not there weigh nothing: `rest` of the last W are.
+    auto scoreBlock = [&](Value *i, Value *rest, Value *old) {
+      Block block{i, b.CreateAdd(firstElement, i), W, rest ? b.getFalse() : nullptr, rest};
       SmallVector<Lanes> values = {{loadLanes(at(scores, i)), ElementType::F32}};
       if (!inputs.empty())
         loadBlock(e, inputs, inputRows, block, values);
       emitProgram(e, spec.program, values, block.element, W, fails ? block.active(e) : nullptr);
       Value *score = emitConvert(e, values[spec.results[0]], ElementType::F32, W);
-      // Keys that are not there weigh nothing.
-      score = b.CreateSelect(e.tailMask(keys, W), score, lowest);
+      if (rest)
+        score = b.CreateSelect(e.tailMask(rest, W), score, lowest);
       storeLanes(at(scores, i), score);
-      return Values{larger(score, now[0])};
-    });
+      return Values{larger(score, old)};
+    };
+    Value *whole = b.CreateAnd(N, e.i64(-static_cast<int64_t>(W))), *rest = b.CreateSub(N, whole);
+    Values maxima = e.forLoop(e.i64(0), whole, e.i64(W), {lowest},
+                              [&](Value *i, ArrayRef<Value *> now) { return scoreBlock(i, nullptr, now[0]); });
+    maxima = e.ifThenElse(
+        b.CreateICmpNE(rest, e.i64(0)), [&] { return scoreBlock(whole, rest, maxima[0]); }, [&] { return maxima; });
     e.store(maximum, ElementType::F32, combine(maxima[0], larger), 1);
   });
   auto reciprocal = [&](Value *lanes) {
