@@ -53,6 +53,41 @@ TEST(ThreadPool, SizesThatMakeNoPool) {
   EXPECT_ERROR(ThreadPool::create(257), ErrorCode::InvalidArgument, "not 257");
 }
 
+TEST(ThreadPool, TasksRunInTheirOrder) {
+  // One thread, and tasks that submit tasks: the queue grows while it goes round.
+  struct Kept final : PoolTask {
+    std::function<void()> body;
+    void run() override { body(); }
+  };
+  auto made = pool(2);
+  std::vector<int> ran;
+  int given = 0;
+  std::latch over(1);
+  std::function<void(int)> work;
+  auto add = [&] {
+    int number = given++;
+    if (number % 3 == 0) {
+      auto kept = std::make_shared<Kept>();
+      kept->body = [&work, number] { work(number); };
+      made->offer(std::move(kept));
+    } else {
+      made->submit([&work, number] { work(number); });
+    }
+  };
+  work = [&](int number) {
+    ran.push_back(number);
+    for (int i = 0; i != 3 && given < 1000; ++i)
+      add();
+    if (number == 999)
+      over.count_down();
+  };
+  made->submit([&] { add(); });
+  over.wait();
+  ASSERT_EQ(ran.size(), 1000u);
+  for (int i = 0; i != 1000; ++i)
+    ASSERT_EQ(ran[static_cast<size_t>(i)], i);
+}
+
 TEST(ThreadPool, SeveralThreadsTakePart) {
   auto made = pool(4);
   std::latch all(4); // opens only when four bodies run at once
