@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <tuple>
 
 using namespace rlx;
@@ -34,23 +33,24 @@ std::optional<int64_t> rlx::layoutArena(std::vector<ArenaRequest> &requests) {
   std::sort(ends.begin(), ends.end(),
             [&](size_t a, size_t b) { return std::pair(requests[a].last, a) < std::pair(requests[b].last, b); });
 
-  std::map<int64_t, int64_t> holes; // offset -> bytes, never adjacent
+  struct Hole {
+    int64_t offset, bytes;
+  };
+  std::vector<Hole> holes; // by offset, never adjacent
   int64_t total = 0;
   auto release = [&](int64_t offset, int64_t bytes) {
-    auto next = holes.lower_bound(offset);
-    if (next != holes.begin()) {
-      auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        offset = previous->first;
-        bytes += previous->second;
-        holes.erase(previous);
-      }
+    auto next = std::lower_bound(holes.begin(), holes.end(), offset,
+                                 [](const Hole &hole, int64_t offset) { return hole.offset < offset; });
+    bool joinsNext = next != holes.end() && offset + bytes == next->offset;
+    if (next != holes.begin() && std::prev(next)->offset + std::prev(next)->bytes == offset) {
+      std::prev(next)->bytes += bytes + (joinsNext ? next->bytes : 0);
+      if (joinsNext)
+        holes.erase(next);
+    } else if (joinsNext) {
+      *next = {offset, bytes + next->bytes};
+    } else {
+      holes.insert(next, {offset, bytes});
     }
-    if (next != holes.end() && offset + bytes == next->first) {
-      bytes += next->second;
-      holes.erase(next);
-    }
-    holes.emplace(offset, bytes);
   };
 
   auto ended = ends.begin();
@@ -61,27 +61,24 @@ std::optional<int64_t> rlx::layoutArena(std::vector<ArenaRequest> &requests) {
     int64_t bytes = rounded(i);
     auto best = holes.end();
     for (auto hole = holes.begin(); hole != holes.end(); ++hole)
-      if (hole->second >= bytes && (best == holes.end() || hole->second < best->second))
+      if (hole->bytes >= bytes && (best == holes.end() || hole->bytes < best->bytes))
         best = hole;
     // None fits: the hole at the end, if there is one, grows.
-    if (best == holes.end() && !holes.empty()) {
-      auto lastHole = std::prev(holes.end());
-      if (lastHole->first + lastHole->second == total) {
-        total = lastHole->first + bytes;
-        lastHole->second = bytes;
-        best = lastHole;
-      }
+    if (best == holes.end() && !holes.empty() && holes.back().offset + holes.back().bytes == total) {
+      best = std::prev(holes.end());
+      total = best->offset + bytes;
+      best->bytes = bytes;
     }
     if (best == holes.end()) {
       requests[i].offset = total;
       total += bytes;
       continue;
     }
-    int64_t offset = best->first, left = best->second - bytes;
-    holes.erase(best);
-    if (left)
-      holes.emplace(offset + bytes, left);
-    requests[i].offset = offset;
+    requests[i].offset = best->offset;
+    best->offset += bytes;
+    best->bytes -= bytes;
+    if (best->bytes == 0)
+      holes.erase(best);
   }
   return total;
 }
