@@ -460,7 +460,6 @@ void AttentionBuilder::scoreKeysOfOnes() {
       state.push_back(e.elementPointer(rowsOf(tile), type, here));
       state = e.forLoop(e.i64(0), squares, e.i64(S), state, [&](Value *i, ArrayRef<Value *> now) {
         Values sums;
-        ahead(next, i);
         Value *row = now[kSquares];
         for (unsigned part = 0; part < kSquares; ++part) {
           Values square;
@@ -474,6 +473,7 @@ void AttentionBuilder::scoreKeysOfOnes() {
           row = e.elementPointer(row, type, squareStride);
         }
         sums.push_back(e.elementPointer(now[kSquares], type, e.i64(S)));
+        ahead(next, i);
         return sums;
       });
       state = e.forLoop(squares, K, e.i64(1), state, [&](Value *i, ArrayRef<Value *> now) {
