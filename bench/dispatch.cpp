@@ -27,7 +27,7 @@ rlx.graph @add_one(%x: tensor<?x4xf32, #rlx.dims<[N, 4]>> {rlx.name = "x"}) -> (
 /// Calls between two looks at the clock are so short that calling them one by one would show.
 constexpr int kCalls = 100;
 
-struct Part {
+struct Timed {
   std::string name, what;
   std::function<bool()> call;
 };
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
   std::vector<NamedTensor> &inputs = data->inputs;
   std::vector<OutputBuffer> &outputs = data->outputs;
 
-  std::vector<Part> parts = {
+  std::vector<Timed> parts = {
       {"solve", "sizes from the inputs", [&] { return bool(model->solver().solve(inputs, outputs, none, sizes)); }},
       {"lookup", "the specialization of the sizes", [&] { return bool(cache->get(sizes)); }},
       {"memory", "a block is borrowed and given back", [&] { return bool(arenas.borrow(bytes)); }},
@@ -147,7 +147,7 @@ int main(int argc, char **argv) {
                      [&] { return bool((*padded)->runInto(inputs, outputs, plain)); }});
   bool failed = false;
   Race race;
-  for (const Part &part : parts)
+  for (const Timed &part : parts)
     race.add([&part, &failed] {
       for (int i = 0; i != kCalls; ++i)
         failed |= !part.call();
