@@ -320,6 +320,59 @@ TEST(Matmul, fewRowsOfEveryPanelCount) {
   check({.M = 5, .N = 130, .K = 20, .a = ElementType::F16, .b = ElementType::I8, .packed = true}, kF32);
 }
 
+/// One and two rows of floats by bytes: any K, where panels and rows end with their memory. A sum takes k = 0, 1, ...
+/// in turn, each product and sum rounded once.
+TEST(Matmul, fewRowsByBytesOfEveryDepth) {
+  for (ElementType b : {ElementType::I8, ElementType::U8})
+    for (ElementType a : {ElementType::F32, ElementType::F16})
+      for (int64_t M : {1, 2, 3})
+        for (int64_t N : {1, 16, 100, 128, 257})
+          for (int64_t K : {0, 1, 2, 3, 4, 5, 7, 8, 9, 17, 64, 203}) {
+            Prepared r = prepare({.M = M, .N = N, .K = K, .a = a, .b = b, .packed = true});
+            KernelFn kernel = kernelFor(r.spec);
+            ASSERT_TRUE(kernel);
+            kernel(r.pointers.data(), r.integers.data(), 0, r.tiles, nullptr);
+            for (int64_t m = 0; m < M; ++m)
+              for (int64_t n = 0; n < N; ++n) {
+                float want = 0;
+                for (int64_t k = 0; k < K; ++k)
+                  want = std::fma(static_cast<float>(r.aValues[static_cast<size_t>(m * K + k)]),
+                                  static_cast<float>(r.bValues[static_cast<size_t>(k * N + n)]), want);
+                ASSERT_EQ(static_cast<float>(r.out->get(r.outAt(0, m, n))), want)
+                    << "M " << M << " N " << N << " K " << K << " row " << m << " column " << n;
+              }
+          }
+}
+
+/// The smallest and largest bytes, and sums that leave the range of floats.
+TEST(Matmul, fewRowsByExtremeBytes) {
+  for (ElementType b : {ElementType::I8, ElementType::U8})
+    for (int64_t M : {1, 2}) {
+      Prepared r = prepare({.M = M, .N = 128, .K = 256, .b = b, .packed = true});
+      for (int64_t k = 0; k < 256; ++k)
+        for (int64_t n = 0; n < 128; ++n)
+          r.buffers[1]->put((n / 16 * 256 + k) * 16 + n % 16,
+                            static_cast<double>(k + (b == ElementType::I8 ? -128 : 0)));
+      for (float scale : {1.0f, 0x1p-149f, 0x1p120f}) {
+        for (int64_t m = 0; m < M; ++m)
+          for (int64_t k = 0; k < 256; ++k)
+            r.buffers[0]->put(m * 257 + k, scale * static_cast<float>(1 + m + k % 2));
+        kernelFor(r.spec)(r.pointers.data(), r.integers.data(), 0, r.tiles, nullptr);
+        for (int64_t m = 0; m < M; ++m) {
+          float want = 0;
+          for (int64_t k = 0; k < 256; ++k)
+            want = std::fma(scale * static_cast<float>(1 + m + k % 2),
+                            static_cast<float>(k + (b == ElementType::I8 ? -128 : 0)), want);
+          for (int64_t n = 0; n < 128; ++n) {
+            double got = r.out->get(r.outAt(0, m, n));
+            ASSERT_TRUE(std::isnan(want) ? std::isnan(got) : got == static_cast<double>(want))
+                << got << " instead of " << want;
+          }
+        }
+      }
+    }
+}
+
 /// Rows of 16 bits are widened a tile at a time, whole vectors and what is left.
 TEST(Matmul, sixteenBitRows) {
   for (ElementType type : {ElementType::F16, ElementType::BF16})
@@ -588,7 +641,7 @@ TEST(Matmul, aRowsBitsDependOnTheRowAlone) {
   using Types = std::pair<ElementType, ElementType>;
   for (bool packed : {true, false})
     for (auto [a, b] : {Types(ElementType::F32, ElementType::F32), Types(ElementType::F32, ElementType::I8),
-                        Types(ElementType::F16, ElementType::F16)})
+                        Types(ElementType::F32, ElementType::U8), Types(ElementType::F16, ElementType::F16)})
       for (int64_t N : {16, 100}) {
         std::vector<std::vector<uint32_t>> alone;
         for (int64_t M = kMost; M >= 1; --M) {

@@ -14,6 +14,7 @@
 // streams.
 //
 //===----------------------------------------------------------------------===//
+#include "ByteRows.h"
 #include "rlx/Codegen/ElementProgram.h"
 #include "rlx/Codegen/Families.h"
 
@@ -89,6 +90,10 @@ private:
   bool rowsApart() const {
     return e.hasAVX512 && packed && spec.row_class == kMatmulFewRows && sumType == ElementType::F32 &&
            elementBytes(panelType) == 1 && tileA.type == ElementType::F32;
+  }
+  bool takesByteRows(ArrayRef<Value *> panels, unsigned rows) const {
+    return rowsApart() && rows <= ByteRows::kMostRows && panels.size() == ByteRows::kPanels &&
+           (panelType == ElementType::I8 || panelType == ElementType::U8) && tileA.kStride == e.i64(1);
   }
   bool widensRows() const { return sumType == ElementType::F32 && elementBytes(spec.a_type) == 2; }
 
@@ -358,6 +363,8 @@ void MatmulBuilder::widenRows(Value *rows) {
 
 /// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
 void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows) {
+  if (takesByteRows(panels, rows))
+    return ByteRows{rows, panelType == ElementType::I8, panels, ahead, tileA.base, tileA.rowStride, K, sumRoom}.emit(e);
   unsigned count = parts();
   // What moves along k is carried from turn to turn: the code generator's own search for that takes longer. The loop's
   // variable is where k lies in a panel, in bytes before its end. Every third row of A has a pointer of its own, and
@@ -418,13 +425,8 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
     next.resize(sums);
     size_t width = starts.size() * count;
     if (apart) {
-      // One row: the bytes of all panels are read before any is converted, or the ports are shared badly.
-      bool early = rows == 1 && (panelType == ElementType::I8 || panelType == ElementType::U8);
-      Values read;
-      for (size_t i = 0; early && i < width; ++i)
-        read.push_back(emitConvert(e, {e.load(starts[i], panelType, V), panelType}, ElementType::I32, V));
       for (size_t i = 0; i < width; ++i) {
-        Value *column = early ? emitConvert(e, {read[i], ElementType::I32}, sumType, V) : loadColumns(i);
+        Value *column = loadColumns(i);
         Value *first = unknownPointer(now[sums]);
         for (size_t r = 0; r < rows; ++r) {
           Value *row =

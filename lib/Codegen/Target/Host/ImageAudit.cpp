@@ -1,6 +1,7 @@
 //===- ImageAudit.cpp - what IR must not hold to become an image ----------===//
 #include "rlx/Codegen/Image.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/GlobalAlias.h"
 #include "llvm/IR/GlobalIFunc.h"
 #include "llvm/IR/InlineAsm.h"
@@ -32,6 +33,17 @@ static Status auditVariable(const GlobalVariable &variable) {
   return Status::ok();
 }
 
+/// Instructions and labels: no directive that would open a section or make a symbol. (What names a symbol of others is
+/// an import, which the link refuses.)
+static bool isPlainAssembly(StringRef text) {
+  SmallVector<StringRef, 64> lines;
+  text.split(lines, '\n');
+  return llvm::all_of(lines, [](StringRef line) {
+    line = line.ltrim("0123456789: \t");
+    return !line.contains(';') && (!line.starts_with(".") || line.starts_with(".p2align "));
+  });
+}
+
 static Status auditFunction(const Function &function) {
   if (function.isDeclaration()) {
     if (function.isIntrinsic())
@@ -43,9 +55,8 @@ static Status auditFunction(const Function &function) {
     if (!call)
       continue;
     if (const auto *assembly = dyn_cast<InlineAsm>(call->getCalledOperand())) {
-      // Empty, it is no code: it only says which registers hold nothing.
-      if (!assembly->getAsmString().empty())
-        return refuse("assembly in", function);
+      if (!isPlainAssembly(assembly->getAsmString()))
+        return refuse("directive in assembly in", function);
       continue;
     }
     if (!call->getCalledFunction())

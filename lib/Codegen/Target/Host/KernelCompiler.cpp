@@ -48,6 +48,7 @@ void initTargets() {
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // of the assembly in kernels
     return true;
   }();
   (void)once;
