@@ -5,6 +5,7 @@
 // weight, and the kernel is called as a step is, on one thread.
 //
 //===----------------------------------------------------------------------===//
+#include "CpuCaches.h"
 #include "common/Bench.h"
 #include "rlx/Compiler/Load.h"
 #include "rlx/Runtime/CodeMemory.h"
@@ -163,13 +164,16 @@ public:
       kernels[key] = handles->front();
     }
     function = kernels[key].fn;
+    // The last argument says where b is likely to be, which here depends on the copies.
+    const auto &own = bound->steps[0].integers;
+    integers.assign(own.data(), own.data() + own.size());
+    integers.back() = inLastCache(static_cast<int64_t>(resident), cpuCaches());
     return place(resident);
   }
 
   void run() {
-    const StepInstance &step = bound->steps[0];
     pointers[weightAt] = copies->next();
-    function(pointers.data(), step.integers.data(), 0, step.tiles, &error);
+    function(pointers.data(), integers.data(), 0, bound->steps[0].tiles, &error);
   }
 
   /// Where rows are read from and written to.
@@ -230,6 +234,7 @@ private:
   CodeMemory memory;
   KernelFn function = nullptr;
   std::vector<void *> pointers;
+  std::vector<int64_t> integers;
   size_t weightAt = 0;
   std::optional<Copies> copies;
   std::optional<Room> scratch;

@@ -130,6 +130,7 @@ std::string measure(Bench &bench, Kernels &kernels, const Row &row, Sheet &sheet
     operand(rows, row.N, 1);
   operand(c, row.N, 1);
   integers.insert(integers.end(), {4 << 20, 512 << 10}); // blocks of rows
+  integers.push_back(row.packed && row.place == Place::L3);
   pointers.push_back(scratch.data());
 
   size_t copy = 0;

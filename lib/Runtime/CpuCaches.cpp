@@ -86,6 +86,7 @@ CpuCaches rlx::readCpuCaches(const std::string &directory) {
   };
   share(2, caches.level2);
   share(3, caches.level3);
+  caches.wholeLevel3 = std::max(bytes[3].value_or(caches.level3), caches.level3);
   return caches;
 }
 
@@ -97,4 +98,8 @@ const CpuCaches &rlx::cpuCaches() {
 RowBlocks rlx::rowBlocks(const CpuCaches &caches) {
   int64_t block = std::max<int64_t>(caches.level2 / 2, 1);
   return {std::max(caches.level3 / 4, 2 * block), block};
+}
+
+bool rlx::inLastCache(int64_t weightBytes, const CpuCaches &caches) {
+  return weightBytes > caches.level2 && weightBytes <= caches.wholeLevel3;
 }

@@ -11,6 +11,7 @@ namespace rlx {
 /// its part of it.
 struct CpuCaches {
   int64_t level2 = 1 << 20, level3 = 16 << 20; ///< where nothing is known
+  int64_t wholeLevel3 = level3;                ///< of all cores that share it
 };
 
 /// What a directory such as /sys/devices/system/cpu/cpu0/cache says: index0,
@@ -29,6 +30,10 @@ struct RowBlocks {
 /// A panel of b passes over a block while the second cache holds it; a is large where
 /// it would leave the third one little room for b.
 RowBlocks rowBlocks(const CpuCaches &caches);
+
+/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as
+/// KernelABI.h has it for Matmul.
+bool inLastCache(int64_t weightBytes, const CpuCaches &caches);
 
 } // namespace rlx
 

@@ -441,6 +441,19 @@ Status rlx::select::checkSteps(const data::PlanTemplateT &plan) {
   return Status::ok();
 }
 
+/// As PlanForm has them.
+static int64_t packedWeightBytes(const data::PlanTemplateT &plan) {
+  int64_t total = 0;
+  for (const auto &buffer : plan.buffers)
+    if (buffer->kind == data::BufferKind::Weight && buffer->layout == data::PackedLayout::Panels16) {
+      int64_t bytes;
+      if (!checkedMul(static_cast<int64_t>(buffer->k), static_cast<int64_t>(buffer->n), bytes) || bytes < 0 ||
+          !checkedMul(bytes, elementBytes(buffer->type), bytes) || !checkedAdd(total, bytes, total))
+        return INT64_MAX;
+    }
+  return total;
+}
+
 PlanForm rlx::select::formOf(const data::PlanTemplateT &plan) {
   FormWriter writer;
   for (const auto &buffer : plan.buffers)
@@ -449,6 +462,7 @@ PlanForm rlx::select::formOf(const data::PlanTemplateT &plan) {
                                    static_cast<int64_t>(buffer->n), buffer->data.size()});
   for (const auto &step : plan.steps)
     writer.step(*step);
+  writer.form.packedBytes = packedWeightBytes(plan);
   return std::move(writer.form);
 }
 

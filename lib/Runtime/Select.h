@@ -64,6 +64,7 @@ struct PlanForm {
   std::vector<AccessForm> accesses;
   std::vector<IndexForm> indices;
   std::vector<uint32_t> exprs;
+  int64_t packedBytes = 0; ///< of the weights that products read whole; INT64_MAX where that is no number
 
   size_t bytes() const;
 };

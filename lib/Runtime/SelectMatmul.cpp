@@ -125,6 +125,7 @@ Selected rlx::select::selectMatmul(StepReader &reader, StepDraft &call, int64_t 
   RowBlocks blocks = rowBlocks(cpuCaches());
   call.integers.push_back(blocks.large);
   call.integers.push_back(blocks.block);
+  call.integers.push_back(step.bPacked && inLastCache(reader.form.packedBytes, cpuCaches()));
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
   if (!checkedMul(k, kMatmulScratchPerK * elementBytes(step.accumulator), scratch))

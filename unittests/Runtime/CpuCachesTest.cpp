@@ -46,6 +46,13 @@ TEST_F(CpuCachesTest, CoresShareTheThird) {
                            {"3", "Unified", "32768K", "0-1"}});
   EXPECT_EQ(caches.level2, kMi);
   EXPECT_EQ(caches.level3, 16 * kMi);
+  EXPECT_EQ(caches.wholeLevel3, 32 * kMi);
+  EXPECT_FALSE(inLastCache(0, caches));
+  EXPECT_FALSE(inLastCache(kMi, caches)); // in the second
+  EXPECT_TRUE(inLastCache(kMi + 1, caches));
+  EXPECT_TRUE(inLastCache(32 * kMi, caches));
+  EXPECT_FALSE(inLastCache(32 * kMi + 1, caches));
+  EXPECT_FALSE(inLastCache(INT64_MAX, caches));
 }
 
 TEST_F(CpuCachesTest, ThreadsOfACoreAreOne) {
@@ -54,6 +61,7 @@ TEST_F(CpuCachesTest, ThreadsOfACoreAreOne) {
       read({{"1", "Data", "48K", "0,8"}, {"2", "Unified", "2M", "0,8"}, {"3", "Unified", "24M", "0-15"}});
   EXPECT_EQ(caches.level2, 2 * kMi);
   EXPECT_EQ(caches.level3, 3 * kMi);
+  EXPECT_EQ(caches.wholeLevel3, 24 * kMi);
 }
 
 TEST_F(CpuCachesTest, FourCoresShareTheSecondAndThereIsNoThird) {
@@ -64,7 +72,8 @@ TEST_F(CpuCachesTest, FourCoresShareTheSecondAndThereIsNoThird) {
 
 TEST_F(CpuCachesTest, WhatMakesNoSenseLeavesTheDefault) {
   auto isDefault = [](const CpuCaches &caches) {
-    return caches.level2 == CpuCaches().level2 && caches.level3 == CpuCaches().level3;
+    return caches.level2 == CpuCaches().level2 && caches.level3 == CpuCaches().level3 &&
+           caches.wholeLevel3 == CpuCaches().wholeLevel3;
   };
   EXPECT_TRUE(isDefault(readCpuCaches(directory)));
   EXPECT_TRUE(isDefault(readCpuCaches(directory + "/absent")));

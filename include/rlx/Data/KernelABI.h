@@ -89,7 +89,9 @@ struct ErrorWord {
 ///             operand blocks over Bt + 2 loops (batch, m, n): epilogue inputs,
 ///             then outputs;
 ///             large, block (bytes, 1 or more): where the rows of a take `large`
-///             and more they are taken in blocks of about `block`
+///             and more they are taken in blocks of about `block`;
+///             cached (0 or 1): 1 where a packed b is likely to be in the last
+///             cache, and in none before it. Speed alone depends on it
 ///   pointers: a, b, epilogue inputs, outputs, scratch
 ///   tiles:    row-major index over (batch, panel of 16 columns).
 ///   scratch:  matmulScratchBytes(K, accumulator size), one per worker.
@@ -129,7 +131,7 @@ using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_
 
 /// What KernelSpec.revision is for this build: goes up when the code that a spec
 /// stands for changes, so that no kernel of an older build is taken for it.
-inline constexpr uint32_t kEmitterRevision = 3;
+inline constexpr uint32_t kEmitterRevision = 4;
 
 /// Elements of a tile of a rank-1 Loops kernel.
 inline constexpr int64_t kLoopsBlock = 4096;

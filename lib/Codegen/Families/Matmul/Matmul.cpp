@@ -8,10 +8,16 @@
 // takes k = 0, 1, ... in turn in one accumulator, in every variant: a row's bits
 // do not depend on how many rows there are.
 //
-// Weights seldom come from a near cache. While the rows of one panel are taken,
-// the next panel is asked for, a share of it by each tile; the few rows that
-// need less than memory gives take several panels at once, which are as many
-// streams.
+// Weights seldom come from a near cache, and few rows need them faster than
+// caches notice by themselves. So lines that come next are asked for, in one of
+// two ways (measured on Zen 4, as shares of what reading alone gives):
+//   - Several panels at once are as many streams, and of each a line now and then
+//     is asked for a page ahead, where the processor then follows by itself. Best
+//     from memory: to ask for every line keeps all of the few places for lines
+//     that are on their way occupied, a third slower.
+//   - One panel at a time is one stream, of which every line is asked for, long
+//     before. Best from the last cache, from which lines come sooner.
+//
 //
 //===----------------------------------------------------------------------===//
 #include "ByteRows.h"
@@ -35,6 +41,11 @@ namespace {
 using Values = Emitter::Values;
 
 constexpr unsigned kColumns = kPanel;
+constexpr int64_t kLine = 64, kPage = 4096;
+/// Of streams: every kLinesApart lines one is asked for, once every kTurns k.
+constexpr int64_t kTurns = 8, kLinesApart = 8;
+/// Bytes from a line that is read to the one that is asked for.
+constexpr int64_t kAhead = 64 << 10;
 
 class MatmulBuilder {
 public:
@@ -65,7 +76,8 @@ private:
   void rowTiles(ArrayRef<Value *> panels, Value *firstPanel, Value *panelCount);
   void rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows);
   void widenRows(Value *rows);
-  void microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows);
+  Value *linesAhead(ArrayRef<Value *> panels);
+  void microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool cached);
   void epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount);
 
   Value *operandOffset(const Operand &operand, Value *row, Value *column);
@@ -106,12 +118,13 @@ private:
   unsigned batchRank;
   unsigned outLanes = kColumns;
 
-  bool packed = false;                   ///< B is
-  unsigned fewestRows = 1, mostRows = 1; ///< of a row tile
-  SmallVector<unsigned, 8> panelsOfRows; ///< panels at once, of a tile of fewestRows + i rows
-  Value *blockRow = nullptr;             ///< the first row of a block
-  Value *tileCount = nullptr;            ///< row tiles of a block
-  Value *tileRows = nullptr;             ///< rows of each; the first longerTiles have one more
+  bool packed = false;                     ///< B is
+  unsigned fewestRows = 1, mostRows = 1;   ///< of a row tile
+  SmallVector<unsigned, 8> panelsOfRows;   ///< panels at once, of a tile of fewestRows + i rows
+  SmallVector<unsigned, 8> panelsOfCached; ///< the same where the last cache has b; empty where that changes nothing
+  Value *blockRow = nullptr;               ///< the first row of a block
+  Value *tileCount = nullptr;              ///< row tiles of a block
+  Value *tileRows = nullptr;               ///< rows of each; the first longerTiles have one more
   Value *longerTiles = nullptr;
   Value *panelsAtOnce = nullptr;
   Value *ahead = nullptr;       ///< where the panels lie that come next
@@ -122,7 +135,7 @@ private:
     ElementType type = ElementType::F32;
   } tileA;
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
-  Value *largeBytes = nullptr, *blockBytes = nullptr;
+  Value *largeBytes = nullptr, *blockBytes = nullptr, *inLastCache = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
   unsigned aBatchStrides = 0, bBatchStrides = 0;
@@ -164,6 +177,7 @@ void MatmulBuilder::arguments() {
   scratch = e.pointer(pointer);
   largeBytes = e.integer(next);
   blockBytes = e.integer(next + 1);
+  inLastCache = b.CreateICmpNE(e.integer(next + 2), e.i64(0));
   panelsPerBatch = b.CreateSDiv(b.CreateAdd(N, e.i64(kColumns - 1)), e.i64(kColumns));
 }
 
@@ -255,12 +269,21 @@ void MatmulBuilder::chooseTiles() {
     // More sums for what waits for the widening of bytes.
     if (packed && e.hasAVX512 && elementBytes(panelType) == 1)
       panelsOfRows[0] = panelsOfRows[1] = 8;
+    if (packed && elementBytes(panelType) == 4) {
+      panelsOfCached.assign(panelsOfRows.size(), 1);
+      panelsOfCached[0] = panelsOfRows[0]; // one sum would wait for itself
+    }
   }
-  panelsAtOnce = e.i64(panelsOfRows.front());
-  for (auto [i, panels] : enumerate(panelsOfRows))
-    if (panels != panelsOfRows.front())
-      panelsAtOnce =
-          b.CreateSelect(b.CreateICmpEQ(M, e.i64(static_cast<int64_t>(fewestRows + i))), e.i64(panels), panelsAtOnce);
+  auto choose = [&](ArrayRef<unsigned> panelsOf) {
+    Value *chosen = e.i64(panelsOf.front());
+    for (auto [i, panels] : enumerate(panelsOf))
+      if (panels != panelsOf.front())
+        chosen = b.CreateSelect(b.CreateICmpEQ(M, e.i64(static_cast<int64_t>(fewestRows + i))), e.i64(panels), chosen);
+    return chosen;
+  };
+  panelsAtOnce = choose(panelsOfRows);
+  if (!panelsOfCached.empty())
+    panelsAtOnce = b.CreateSelect(inLastCache, choose(panelsOfCached), panelsAtOnce);
 }
 
 /// A block of rows into tiles.
@@ -319,21 +342,32 @@ void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *first
   if (widensRows())
     widenRows(rows);
   if (fewestRows == mostRows)
-    return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows);
+    return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows, /*cached=*/false);
   BasicBlock *from = b.GetInsertBlock();
   BasicBlock *done = BasicBlock::Create(b.getContext(), "rows.done", e.function);
-  SmallVector<BasicBlock *, 8> blocks;
-  for (unsigned count = fewestRows; count <= mostRows; ++count) {
-    blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
-    b.SetInsertPoint(blocks.back());
-    microKernel(panels.take_front(panelsOfRows[count - fewestRows]), index, count);
-    b.CreateBr(done);
-  }
+  // One after the other: those of panelsOfRows, then those of panelsOfCached, the same ones where they are alike.
+  SmallVector<BasicBlock *, 16> blocks;
+  for (ArrayRef<unsigned> panelsOf : {ArrayRef(panelsOfRows), ArrayRef(panelsOfCached)})
+    for (auto [i, count] : enumerate(panelsOf)) {
+      bool cached = panelsOf.data() == panelsOfCached.data();
+      if (cached && count == panelsOfRows[i]) {
+        blocks.push_back(blocks[i]);
+        continue;
+      }
+      blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
+      b.SetInsertPoint(blocks.back());
+      microKernel(panels.take_front(count), index, fewestRows + static_cast<unsigned>(i), cached);
+      b.CreateBr(done);
+    }
   done->moveAfter(b.GetInsertBlock());
   b.SetInsertPoint(from);
-  SwitchInst *choice = b.CreateSwitch(rows, blocks.back(), mostRows - fewestRows);
-  for (unsigned count = fewestRows; count < mostRows; ++count)
-    choice->addCase(e.i64(count), blocks[count - fewestRows]);
+  Value *number = b.CreateSub(rows, e.i64(fewestRows));
+  if (!panelsOfCached.empty())
+    number =
+        b.CreateAdd(number, b.CreateSelect(inLastCache, e.i64(static_cast<int64_t>(panelsOfRows.size())), e.i64(0)));
+  SwitchInst *choice = b.CreateSwitch(number, blocks.front(), static_cast<unsigned>(blocks.size()) - 1);
+  for (auto [i, block] : enumerate(drop_begin(blocks)))
+    choice->addCase(e.i64(static_cast<int64_t>(i + 1)), block);
   b.SetInsertPoint(done);
 }
 
@@ -361,8 +395,21 @@ void MatmulBuilder::widenRows(Value *rows) {
   tileA.type = sumType;
 }
 
+/// The lines to ask for while these panels are taken: far enough behind where those begin. Rows that take several tiles
+/// stay with the panels for long, and several panels are not read in the order of memory: then it is what comes behind
+/// all of them, at least. Behind the last panel there is nothing: then it is what is here already.
+Value *MatmulBuilder::linesAhead(ArrayRef<Value *> panels) {
+  int64_t bytes = kColumns * elementBytes(panelType) * static_cast<int64_t>(panels.size());
+  Value *behind = b.CreateBinaryIntrinsic(Intrinsic::smax, b.CreateMul(K, e.i64(bytes)), e.i64(kAhead));
+  if (panels.size() == 1)
+    behind = b.CreateSelect(b.CreateICmpEQ(tileCount, e.i64(1)), e.i64(kAhead), behind);
+  Value *from = b.CreateGEP(b.getInt8Ty(), panels[0], behind);
+  Value *end = e.elementPointer(bBase, panelType, b.CreateMul(panelsPerBatch, b.CreateMul(K, e.i64(kColumns))));
+  return b.CreateSelect(b.CreateICmpULT(from, end), from, panels[0]);
+}
+
 /// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
-void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows) {
+void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool cached) {
   if (takesByteRows(panels, rows))
     return ByteRows{rows, panelType == ElementType::I8, panels, ahead, tileA.base, tileA.rowStride, K, sumRoom}.emit(e);
   unsigned count = parts();
@@ -374,20 +421,20 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   bool apart = rowsApart();
   for (unsigned r = 0; r < (apart ? 1 : rows); r += 3)
     carried.push_back(e.elementPointer(tileA.base, tileA.type, b.CreateMul(tileA.rowStride, e.i64(r))));
-  // Each tile of rows asks for its share of the next panels. Four streams of whole lines need no help, but where four
-  // rows and more leave little time and a nearer cache than memory holds the weight: then streams end too soon.
   int64_t panelStep = kColumns * elementBytes(panelType);
   int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
-  constexpr int64_t kNearBytes = 1 << 22;
+  // What comes next, as said above. The share of a tile of rows begins where the tile's own would.
+  bool streams = packed && !cached && spec.row_class == kMatmulFewRows && panelStep == kLine && panels.size() > 1;
   Value *askStep = nullptr;
-  if (ahead && bytes <= 128) {
+  if (ahead && !streams && bytes <= 2 * kLine) {
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
-  } else if (ahead && e.hasAVX512 && rows > 3) {
-    Value *weight = b.CreateMul(b.CreateMul(panelsPerBatch, K), e.i64(panelStep));
-    askStep = b.CreateSelect(b.CreateICmpSLT(weight, e.i64(kNearBytes)), e.i64(bytes), e.i64(0));
+    Value *share = b.CreateMul(b.CreateMul(tile, K), askStep);
+    carried.push_back(b.CreateGEP(b.getInt8Ty(), linesAhead(panels), share));
   }
-  if (askStep)
-    carried.push_back(b.CreateGEP(b.getInt8Ty(), ahead, b.CreateMul(b.CreateMul(tile, K), askStep)));
+  // To be read, into the second cache, as data.
+  auto ask = [&](Value *pointer) {
+    b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
+  };
   // An unpacked panel has a pointer of its own, because the step from k to k is a number.
   Value *panelBytes = b.CreateMul(K, e.i64(panelStep)), *step = e.i64(panelStep);
   Values panelEnds;
@@ -402,11 +449,8 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   auto turn = [&](Value *at, ArrayRef<Value *> now) {
     Values next;
     if (askStep)
-      for (int64_t line = 0; line < bytes; line += 64) {
-        Value *pointer = b.CreateGEP(b.getInt8Ty(), now.back(), e.i64(line));
-        // To be read, into the second level, as data.
-        b.CreateIntrinsic(Intrinsic::prefetch, {b.getPtrTy()}, {pointer, b.getInt32(0), b.getInt32(2), b.getInt32(1)});
-      }
+      for (int64_t line = 0; line < bytes; line += kLine)
+        ask(b.CreateGEP(b.getInt8Ty(), now.back(), e.i64(line)));
     SmallVector<Value *, 4> starts;
     for (Value *panelEnd : panelEnds)
       starts.push_back(b.CreateGEP(b.getInt8Ty(), panelEnd, at));
@@ -455,7 +499,17 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
       next.push_back(e.elementPointer(now.back(), panelType, panelStride));
     return next;
   };
-  carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), step, carried, turn);
+  auto turns = [&](Value *at, ArrayRef<Value *> now) {
+    for (Value *panelEnd : panelEnds)
+      for (int64_t line = 0; line < kTurns; line += kLinesApart)
+        ask(b.CreateGEP(b.getInt8Ty(), panelEnd, b.CreateAdd(at, e.i64(kPage + line * kLine))));
+    Value *end = b.CreateAdd(at, e.i64(kTurns * panelStep));
+    return e.forLoop(at, b.CreateBinaryIntrinsic(Intrinsic::smin, end, e.i64(0)), step, now, turn);
+  };
+  if (streams)
+    carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), e.i64(kTurns * panelStep), carried, turns);
+  else
+    carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), step, carried, turn);
   // The tile is [row][panel][16].
   for (size_t i = 0; i < sums; ++i)
     e.store(e.elementPointer(sumRoom, sumType, e.i64(static_cast<int64_t>(i * V))), sumType, carried[i], V);
