@@ -445,7 +445,7 @@ TEST(Instantiate, MatmulBySharedMatrixIsOneProduct) {
   // The batch becomes rows: M = 6, many rows, no batch loop.
   RowBlocks blocks = rowBlocks(cpuCaches());
   EXPECT_EQ(call.integers,
-            (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1, blocks.large, blocks.block}));
+            (std::vector<int64_t>{6, 20, 4, /*a*/ 4, 1, /*b*/ 20, 1, /*y*/ 20, 1, blocks.large, blocks.block, 0}));
   EXPECT_EQ(call.tiles, 2);
   EXPECT_EQ((*made)->kernels[0]->spec.row_class, kMatmulManyRows);
   EXPECT_EQ((*made)->kernels[0]->spec.batch_rank, 0);
@@ -462,7 +462,7 @@ TEST(Instantiate, MatmulRowClasses) {
     EXPECT_EQ((*made)->kernels[0]->spec.row_class, m <= kMatmulFewRows ? kMatmulFewRows : kMatmulManyRows);
     EXPECT_EQ((*made)->kernels[0]->spec.batch_rank, 1);
     EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, m, 5, 4, /*a*/ m * 4, 4, 1, /*b*/ 20, 5, 1,
-                                                                /*y*/ m * 5, 5, 1, blocks.large, blocks.block}));
+                                                                /*y*/ m * 5, 5, 1, blocks.large, blocks.block, 0}));
     EXPECT_EQ((*made)->steps[0].tiles, 2);
   }
 }
@@ -665,7 +665,7 @@ TEST(Instantiate, PackedWeight) {
   auto made = run();
   ASSERT_OK(made);
   EXPECT_EQ((*made)->steps[0].integers, (std::vector<int64_t>{2, 3, 4, 4, 1, 0, 0, 3, 1, rowBlocks(cpuCaches()).large,
-                                                              rowBlocks(cpuCaches()).block}));
+                                                              rowBlocks(cpuCaches()).block, 0}));
   EXPECT_EQ((*made)->kernels[0]->spec.b_layout, data::PackedLayout::Panels16);
   // The kernel would read panels of other extents than are there.
   packed.n = 2;
