@@ -720,20 +720,30 @@ struct Blocked {
   }
   ~Blocked() { gate.open(); }
 };
+
+/// A cache of four entries whose one background thread is making binding 1.
+struct Compiling {
+  Gate gate;
+  std::optional<TestCache> room;
+  Compiling() {
+    room.emplace(
+        [this](const Binding &binding) {
+          if (binding.at("N") == 1)
+            gate.pass();
+          return templateEach(binding);
+        },
+        4);
+    EXPECT_FALSE(room->get(1, OnMiss::FailFast));
+    gate.await();
+  }
+  ~Compiling() { gate.open(); }
+};
 } // namespace
 
 /// Sizes that change faster than they can be made do not pile up behind the background.
 TEST(Cache, IssueRunsThatDoNotWaitPileUp) {
-  Gate gate;
-  TestCache room(
-      [&](const Binding &binding) {
-        if (binding.at("N") == 1)
-          gate.pass();
-        return templateEach(binding);
-      },
-      4);
-  EXPECT_FALSE(room.get(1, OnMiss::FailFast));
-  gate.await();
+  Compiling held;
+  TestCache &room = *held.room;
   for (int64_t n = 2; n != 1000; ++n)
     EXPECT_ERROR(room.get(n, OnMiss::FailFast), ErrorCode::NotReady, "is not ready");
   EXPECT_EQ(room.unready(), 5u); // with the one being made
@@ -748,7 +758,7 @@ TEST(Cache, IssueRunsThatDoNotWaitPileUp) {
   EXPECT_EQ(room.unready(), 7u);
   std::thread waits([&] { EXPECT_OK(room.get(4000, OnMiss::Wait, 60s)); });
   eventually([&] { return room.unready() == 8; });
-  gate.open();
+  held.gate.open();
   waits.join();
   EXPECT_OK((*job)->wait());
   eventually([&] { return room.unready() == 0; });
@@ -930,16 +940,8 @@ TEST(Preparation, CanBeCancelled) {
 
 /// What a job leaves to runs that have gone is bounded as what those leave themselves.
 TEST(Preparation, IssueWhatACancelledJobLeavesIsBounded) {
-  Gate gate;
-  TestCache room(
-      [&](const Binding &binding) {
-        if (binding.at("N") == 1)
-          gate.pass();
-        return templateEach(binding);
-      },
-      4);
-  EXPECT_FALSE(room.get(1, OnMiss::FailFast));
-  gate.await();
+  Compiling held;
+  TestCache &room = *held.room;
   std::vector<int64_t> lengths;
   for (int64_t n = 10; n != 50; ++n)
     lengths.push_back(n);
@@ -952,7 +954,7 @@ TEST(Preparation, IssueWhatACancelledJobLeavesIsBounded) {
   EXPECT_EQ((*job)->progress().failed, 40u);
   EXPECT_EQ(room.unready(), 5u); // with the one being made
   EXPECT_ERROR(room.get(60, OnMiss::FailFast), ErrorCode::NotReady, "nor is it begun");
-  gate.open();
+  held.gate.open();
   eventually([&] { return room.unready() == 0; });
   EXPECT_EQ(room.compiler->specialized, 5);
 }

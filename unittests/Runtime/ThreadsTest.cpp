@@ -174,16 +174,23 @@ TEST(Threads, SameBits) {
     }
 }
 
-TEST(Threads, HelpersTakePart) {
-  Bench bench = chain(engineWith(3));
+/// Runs until a step has been shared, 2,000 times at most. Returns the most threads that a step had. `afterRun` gets
+/// the run's number and the most so far.
+static unsigned mostThreads(Bench &bench, const std::function<void(int, unsigned)> &afterRun = [](int, unsigned) {}) {
   unsigned most = 0;
   for (int i = 0; i != 2000 && most < 2; ++i) {
     std::vector<StepTime> profile;
     expectSameBits(runChain(*bench.executable, 300, 0, &profile), chainWanted(300));
     for (const StepTime &step : profile)
       most = std::max(most, step.threads);
+    afterRun(i, most);
   }
-  EXPECT_GE(most, 2u);
+  return most;
+}
+
+TEST(Threads, HelpersTakePart) {
+  Bench bench = chain(engineWith(3));
+  EXPECT_GE(mostThreads(bench), 2u);
 }
 
 /// Crews are used again: what was asked of a pool that dropped it does not count as help for ever.
@@ -198,15 +205,10 @@ TEST(Threads, HelpersTakePartAfterDroppedTasks) {
   };
   auto pool = std::make_shared<Moody>();
   Bench bench = chain(engineWith(0, pool));
-  unsigned most = 0;
-  for (int i = 0; i != 2000 && most < 2; ++i) {
-    std::vector<StepTime> profile;
-    expectSameBits(runChain(*bench.executable, 300, 0, &profile), chainWanted(300));
-    for (const StepTime &step : profile)
-      most = std::max(most, step.threads);
+  unsigned most = mostThreads(bench, [&](int run, unsigned most) {
     EXPECT_TRUE(most == 1 || !pool->drops);
-    pool->drops = i < 3;
-  }
+    pool->drops = run < 3;
+  });
   EXPECT_GE(most, 2u);
 }
 
