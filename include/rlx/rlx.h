@@ -630,8 +630,8 @@ RLX_API void rlx_forecast_destroy(rlx_forecast **forecast);
 /* ---- DLPack -------------------------------------------------------------- */
 
 /*
- * The structs of DLPack's exchanges, unversioned and of version 1, ABI-compatible. Where <dlpack/dlpack.h> is included before this header,
- * they are its own; where it is included after, a pointer to its structs is cast.
+ * The structs of DLPack's exchanges, unversioned and of version 1, ABI-compatible. Where <dlpack/dlpack.h> is included
+ * before this header, they are its own; where it is included after, a pointer to its structs is cast.
  */
 #ifdef DLPACK_DLPACK_H_
 typedef DLTensor rlx_dl_tensor;

@@ -1,8 +1,6 @@
 //===- Array.cpp - arrays in and out of runs ------------------------------===//
 #include "Array.h"
 
-#include <nanobind/ndarray.h>
-
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #include <numpy/arrayobject.h>
 
@@ -142,51 +140,98 @@ PyArrayObject *arrayFrom(PyObject *argument) noexcept {
 
 bool speaksDlpack(PyObject *argument) { return PyObject_HasAttrString(argument, "__dlpack__"); }
 
-/// Owns an ndarray of nanobind's, behind a capsule.
-template <typename Array> PyObject *capsuleOf(Array array) {
-  auto *held = new Array(std::move(array));
+/// A tensor of DLPack that was taken over: its deleter is called once, with the GIL, which it may need.
+class Taken {
+public:
+  Taken() = default;
+  Taken(const Taken &) = delete;
+  ~Taken() {
+    nb::error_scope scope; // an error may be on its way out
+    if (old && old->deleter)
+      old->deleter(old);
+    if (versioned && versioned->deleter)
+      versioned->deleter(versioned);
+  }
+
+  /// False with an error set: the producer's own where it raises one.
+  bool take(PyObject *producer, const Port &port, const char *what) noexcept {
+    PyObject *capsule = exported(producer);
+    if (!capsule)
+      return false;
+    // From here on it is not the capsule's any more.
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+      versioned = static_cast<rlx_dl_managed_tensor_versioned *>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+      PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+      old = static_cast<rlx_dl_managed_tensor *>(PyCapsule_GetPointer(capsule, "dltensor"));
+      PyCapsule_SetName(capsule, "used_dltensor");
+    } else {
+      setInvalid("%s '%s': the %s gives no DLPack tensor, but %R", what, port.text, Py_TYPE(producer)->tp_name,
+                 capsule);
+    }
+    Py_DECREF(capsule);
+    return old || versioned;
+  }
+
+  /// Makes `input` a view of it, or of a copy. False with an error set.
+  bool view(const Port &port, const char *what, rlx_input &input, rlx_tensor **copy) const noexcept {
+    rlx_status *status = versioned ? rlx_input_from_dlpack_versioned(versioned, nullptr, &input, copy)
+                                   : rlx_input_from_dlpack(&old->dl_tensor, nullptr, &input, copy);
+    if (!status) {
+      if (accepted(input.dtype, port.type))
+        return true;
+      setInvalid("%s '%s' is %s%s, the array is %s", what, port.text, rlx_dtype_name(port.type), alsoF32(port),
+                 rlx_dtype_name(input.dtype));
+      return false;
+    }
+    if (PyObject *type = exceptionOf(rlx_status_code(status)))
+      PyErr_Format(type, "%s '%s': %s", what, port.text, rlx_status_message(status));
+    rlx_status_destroy(&status);
+    return false;
+  }
+  /// Why nothing is to be written to it; null where it may. For one that view() took.
+  const char *whyNotWritten() const {
+    uint64_t flags = versioned ? versioned->flags : 0;
+    return flags & 1 ? "must not be written to" : flags & 2 ? "is a copy, which nobody would see" : nullptr;
+  }
+
+private:
+  /// What the producer gives, of version 1 where it knows of versions.
+  static PyObject *exported(PyObject *producer) noexcept {
+    PyObject *method = PyObject_GetAttrString(producer, "__dlpack__");
+    PyObject *none = method ? PyTuple_New(0) : nullptr;
+    PyObject *options = none ? Py_BuildValue("{s(ii)}", "max_version", 1, 0) : nullptr;
+    PyObject *capsule = options ? PyObject_Call(method, none, options) : nullptr;
+    if (options && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      capsule = PyObject_CallNoArgs(method);
+    }
+    Py_XDECREF(options);
+    Py_XDECREF(none);
+    Py_XDECREF(method);
+    return capsule;
+  }
+
+  rlx_dl_managed_tensor *old = nullptr;
+  rlx_dl_managed_tensor_versioned *versioned = nullptr;
+};
+
+/// Owns it. Null with an error set.
+PyObject *capsuleOf(std::unique_ptr<Taken> tensor) noexcept {
   PyObject *capsule = PyCapsule_New(
-      held, nullptr, [](PyObject *self) { delete static_cast<Array *>(PyCapsule_GetPointer(self, nullptr)); });
-  if (!capsule)
-    delete held;
+      tensor.get(), nullptr, [](PyObject *self) { delete static_cast<Taken *>(PyCapsule_GetPointer(self, nullptr)); });
+  if (capsule)
+    (void)tensor.release();
   return capsule;
 }
 
 bool viewDlpackInput(PyObject *argument, const Port &port, rlx_input &input, Holder &holder,
                      const char *what) noexcept {
-  try {
-    nb::ndarray<nb::ro> array;
-    if (!nb::try_cast(nb::handle(argument), array, false)) {
-      PyErr_Clear();
-      setInvalid("%s '%s': the %s gives no DLPack tensor", what, port.text, Py_TYPE(argument)->tp_name);
-      return false;
-    }
-    nb::dlpack::dtype type = array.dtype();
-    rlx_dl_tensor tensor{const_cast<void *>(array.data_handle()),
-                         {array.device_type(), array.device_id()},
-                         static_cast<int32_t>(array.ndim()),
-                         {type.code, type.bits, type.lanes},
-                         const_cast<int64_t *>(array.shape_ptr()),
-                         const_cast<int64_t *>(array.stride_ptr()),
-                         array.byte_offset()};
-    if (rlx_status *status = rlx_input_from_dlpack(&tensor, port.text, &input, &holder.copy)) {
-      setError(status);
-      return false;
-    }
-    if (!accepted(input.dtype, port.type)) {
-      setInvalid("%s '%s' is %s%s, the array is %s", what, port.text, rlx_dtype_name(port.type), alsoF32(port),
-                 rlx_dtype_name(input.dtype));
-      return false;
-    }
-    input.name = nullptr;
-    holder.object = capsuleOf(std::move(array));
-    return holder.object != nullptr;
-  } catch (nb::python_error &error) {
-    error.restore();
-  } catch (const std::exception &error) {
-    setInvalid("%s '%s': %s", what, port.text, error.what());
-  }
-  return false;
+  auto tensor = std::make_unique<Taken>();
+  if (!tensor->take(argument, port, what) || !tensor->view(port, what, input, &holder.copy))
+    return false;
+  holder.object = capsuleOf(std::move(tensor));
+  return holder.object != nullptr;
 }
 
 bool fillOutput(rlx_output &output, void *data, size_t bytes, rlx_dtype type) {
@@ -200,45 +245,20 @@ bool fillOutput(rlx_output &output, void *data, size_t bytes, rlx_dtype type) {
 
 bool viewDlpackOutput(PyObject *argument, const Port &port, rlx_output &output, const int64_t **shape, int32_t *rank,
                       Holder &holder) noexcept {
-  try {
-    nb::ndarray<> array;
-    if (!nb::try_cast(nb::handle(argument), array, false)) {
-      PyErr_Clear();
-      setInvalid("output '%s': the %s gives no DLPack tensor that can be written to", port.text,
-                 Py_TYPE(argument)->tp_name);
-      return false;
-    }
-    nb::dlpack::dtype type = array.dtype();
-    rlx_dl_tensor tensor{array.data_handle(),
-                         {array.device_type(), array.device_id()},
-                         static_cast<int32_t>(array.ndim()),
-                         {type.code, type.bits, type.lanes},
-                         const_cast<int64_t *>(array.shape_ptr()),
-                         const_cast<int64_t *>(array.stride_ptr()),
-                         array.byte_offset()};
-    // An input of these values has the checks that an output needs: where it is, its type, no gaps.
-    rlx_input checked;
-    if (rlx_status *status = rlx_input_from_dlpack(&tensor, port.text, &checked, nullptr)) {
-      setInvalid("output '%s': %s", port.text, rlx_status_message(status));
-      rlx_status_destroy(&status);
-      return false;
-    }
-    if (!accepted(checked.dtype, port.type)) {
-      setInvalid("output '%s' is %s%s, the array is %s", port.text, rlx_dtype_name(port.type), alsoF32(port),
-                 rlx_dtype_name(checked.dtype));
-      return false;
-    }
-    *shape = array.shape_ptr();
-    *rank = checked.rank;
-    fillOutput(output, const_cast<void *>(checked.data), checked.bytes, checked.dtype);
-    holder.object = capsuleOf(std::move(array));
-    return holder.object != nullptr;
-  } catch (nb::python_error &error) {
-    error.restore();
-  } catch (const std::exception &error) {
-    setInvalid("output '%s': %s", port.text, error.what());
+  auto tensor = std::make_unique<Taken>();
+  // An input of these values has the checks that an output needs: where it is, its type, no gaps.
+  rlx_input checked;
+  if (!tensor->take(argument, port, "output") || !tensor->view(port, "output", checked, nullptr))
+    return false;
+  if (const char *why = tensor->whyNotWritten()) {
+    setInvalid("output '%s': what the %s gives %s", port.text, Py_TYPE(argument)->tp_name, why);
+    return false;
   }
-  return false;
+  *shape = checked.shape;
+  *rank = checked.rank;
+  fillOutput(output, const_cast<void *>(checked.data), checked.bytes, checked.dtype);
+  holder.object = capsuleOf(std::move(tensor));
+  return holder.object != nullptr;
 }
 
 void freeTensor(PyObject *capsule) {

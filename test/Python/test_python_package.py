@@ -1,6 +1,7 @@
 """The Python package: values, types, copies, errors, threads; and the wheel in a clean environment."""
 
 import ast
+import ctypes
 import gc
 import itertools
 import json
@@ -8,6 +9,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -283,6 +285,71 @@ class Dlpack:
         return self.array.__dlpack_device__()
 
 
+class Producer:
+    """A tensor of DLPack made by hand, unversioned or of a version, that counts how often it is given and given back."""
+
+    _keep: "list[object]" = []  # what C may still call
+
+    def __init__(self, array: np.ndarray, version: "tuple[int, int] | None", **fields):
+        self.array, self.version, self.fields = array, version, fields
+        self.given = self.back = 0
+
+    def counts(self) -> "tuple[int, int]":
+        gc.collect()
+        return self.given, self.back
+
+    def __dlpack_device__(self):
+        return self.fields.get("device", (1, 0))
+
+    def __dlpack__(self, **options):
+        if self.version is None and options:
+            raise TypeError("of before there were versions")
+        array, fields = self.array, self.fields
+        sizes = ctypes.c_int64 * max(array.ndim, 1)
+        shape = sizes(*fields.get("shape", array.shape))
+        strides = sizes(*(stride // array.itemsize for stride in array.strides))
+        offset = fields.get("offset", 0)
+        tensor = struct.pack(
+            "=QiiiBBHQQQ",
+            fields.get("data", array.ctypes.data),
+            *self.__dlpack_device__(),
+            fields.get("rank", array.ndim),
+            *fields.get("dtype", (2, 32, 1)),
+            ctypes.addressof(shape),
+            0 if "strides" in fields else ctypes.addressof(strides),
+            offset,
+        )
+
+        def back(_):
+            self.back += 1
+
+        deleter = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(back)
+        called = ctypes.cast(deleter, ctypes.c_void_p).value
+        if self.version is None:
+            name, memory = b"dltensor", tensor + struct.pack("=QQ", 0, called)
+        else:
+            name = b"dltensor_versioned"
+            memory = struct.pack("=IIQQQ", *self.version, 0, called, fields.get("flags", 0)) + tensor
+        memory = ctypes.create_string_buffer(memory)
+        self._keep.append((shape, strides, deleter, memory))
+
+        def unused(capsule):
+            if _capsule_is_valid(capsule, name):
+                back(None)
+
+        destructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(unused)
+        self._keep.append((destructor, name))
+        self.given += 1
+        return _new_capsule(ctypes.addressof(memory), name, destructor)
+
+
+_new_capsule = ctypes.pythonapi.PyCapsule_New
+_new_capsule.restype = ctypes.py_object
+_new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+_capsule_is_valid = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is_valid.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+
+
 class MemoryTest(Folder):
     def test_outputs_are_where_the_caller_wants(self):
         exe = self.two()
@@ -390,6 +457,100 @@ class MemoryTest(Folder):
         np.testing.assert_array_equal(frozen, ROWS)
         for options in ({}, {"max_version": (1, 0)}):
             self.assertIn("dltensor", repr(exe(x=ROWS, y=ONES).__dlpack__(**options)))
+
+    def test_issue_dlpack_producers(self):
+        """Issue: of another major version everything was believed; what was written to a copy was lost; a producer's own
+        error was hidden. And whatever happens, a tensor is given back, once."""
+        f32, f64 = (2, 32, 1), (2, 64, 1)
+        exe = self.add()
+        out = np.zeros((2, 3), np.float32)
+
+        def inputs(x):
+            return lambda: exe(x=x, y=ONES)
+
+        def outputs(z):
+            return lambda: exe.run_into([ROWS, ONES], {"z": z})
+
+        for version in (None, (1, 0), (1, 7)):
+            values = ROWS.copy()
+            good = [
+                Producer(values, version),
+                Producer(values, version, strides=None),
+                Producer(values, version, offset=4, data=values.ctypes.data - 4),
+                Producer(np.asfortranarray(values), version),
+                Producer(values[::-1, ::-1].copy()[::-1, ::-1], version),
+            ]
+            if version:
+                good += [Producer(values, version, flags=flags) for flags in (1, 2, 3)]
+            for producer in good:
+                np.testing.assert_array_equal(inputs(producer)(), ROWS + 1)
+                self.assertEqual(producer.counts(), (1, 1))
+            for shape in ((0, 3), (1, 3)):
+                producer = Producer(np.ones(shape, np.float32), version, **({} if shape[0] else {"data": 0}))
+                np.testing.assert_array_equal(exe(x=producer, y=np.ones(shape, np.float32)), np.full(shape, 2))
+                self.assertEqual(producer.counts(), (1, 1))
+            run = exe.bind_io({"x": (bound := Producer(values, version)), "y": ONES}, {"z": (to := Producer(out, version))})
+            run()
+            self.assertEqual(bound.counts() + to.counts(), (1, 0, 1, 0))
+            del run
+            self.assertEqual(bound.counts() + to.counts(), (1, 1, 1, 1))
+            np.testing.assert_array_equal(out, ROWS + 1)
+            out[:] = 0
+
+            bad = [
+                ({"device": (2, 0)}, "InvalidArgument", "device of DLPack's type 2"),
+                ({"dtype": (2, 32, 4)}, "InvalidArgument", "4 lanes"),
+                ({"dtype": (5, 64, 1)}, "InvalidArgument", "type 5 with 64 bits"),
+                ({"dtype": f64}, "InvalidArgument", "is f32, the array is f64"),
+                ({"dtype": f32, "data": 0}, "InvalidArgument", "no data"),
+                ({"rank": -1}, "InvalidArgument", "rank -1"),
+                ({"rank": 1 << 30}, "InvalidArgument", "rank 1073741824"),
+                ({"shape": (-1, 3)}, "InvalidArgument", "negative"),
+                ({"shape": (1 << 62, 3)}, "InvalidArgument", "does not fit"),
+            ]
+            for options, kind, pattern in bad:
+                for what, use in (("input 'x'", inputs), ("output 'z'", outputs)):
+                    producer = Producer(out, version, **options)
+                    with self.raises(kind, f"{what}.*{pattern}"):
+                        use(producer)()
+                    self.assertEqual(producer.counts(), (1, 1))
+            producer = Producer(out.T.copy().T, version)
+            with self.raises("InvalidArgument", "output 'z'.*strides"):
+                outputs(producer)()
+            self.assertEqual(producer.counts(), (1, 1))
+        for version in ((0, 8), (2, 0)):
+            for what, use in (("input 'x'", inputs), ("output 'z'", outputs)):
+                producer = Producer(out, version, rank=-1)
+                with self.raises("Unsupported", f"{what}.*DLPack {version[0]}.{version[1]}"):
+                    use(producer)()
+                self.assertEqual(producer.counts(), (1, 1))
+        for flags, pattern in ((1, "must not be written to"), (2, "is a copy"), (3, "must not be written to")):
+            producer = Producer(out, (1, 1), flags=flags)
+            with self.raises("InvalidArgument", f"output 'z'.*Producer gives {pattern}"):
+                outputs(producer)()
+            self.assertEqual(producer.counts(), (1, 1))
+        np.testing.assert_array_equal(out, np.zeros((2, 3)))
+
+        class Raises(Dlpack):
+            def __dlpack__(self, **_):
+                raise self.array
+
+        for error in (BufferError("it is on the moon"), KeyboardInterrupt(), TypeError("none today")):
+            for use in (inputs, outputs):
+                with self.assertRaises(type(error)) as caught:
+                    use(Raises(error))()
+                self.assertIs(caught.exception, error)
+
+        class Gives(Dlpack):
+            def __dlpack__(self, **_):
+                return self.array
+
+        capsule = ROWS.__dlpack__()
+        np.testing.assert_array_equal(exe(x=Gives(capsule), y=ONES), ROWS + 1)
+        for given in (None, 3, capsule):  # which was used
+            for use in (inputs, outputs):
+                with self.raises("InvalidArgument", "the Gives gives no DLPack tensor"):
+                    use(Gives(given))()
 
     def test_lists_that_change_meanwhile(self):
         """Making an array of the first input takes the second one away."""
