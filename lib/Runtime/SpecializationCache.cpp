@@ -114,12 +114,19 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
   bool first = found == flights.end();
   bool waits = patient || std::chrono::steady_clock::now() < deadline;
   std::shared_ptr<Flight> flight = first ? nullptr : found->second;
-  bool queues = first;
+  using State = Flight::State;
+  if (flight && !patient) {
+    // What takes no compiler is there in a moment: whoever makes it, nobody is told that it is not.
+    auto decided = [&] { return flight->state == State::Queued || flight->state == State::Done || flight->compiles; };
+    ++flight->waiting;
+    flight->landed.wait(lock, decided);
+    --flight->waiting;
+  }
   auto refused = [&] {
     ++counts.notReady;
     return notReady(*model, sizes, ", nor is it begun: as many as the cache holds wait for the background already");
   };
-  bool isOpen = first || (flight->state == Flight::State::Queued && !flight->needsCompiler);
+  bool isOpen = first || (flight->state == State::Queued && flight->triedAt != compiledFor);
   if (!patient && isOpen && tree.lookup(sizes).kind != TemplateTree::Found::Kind::Missing) {
     // Nobody has to wait, however long the background takes with what it is at.
     if (first) {
@@ -127,17 +134,17 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
       flight = begin(sizes);
     }
     comeBack(*flight);
-    flight->state = Flight::State::Making;
+    flight->triedAt = compiledFor;
+    flight->state = State::Trying;
     lock.unlock();
     if (std::optional<Result<Acquired>> here = flyWithoutCompiler(flight))
       return std::move(*here);
     lock.lock();
-    flight->needsCompiler = queues = true;
-    flight->state = Flight::State::Queued;
+    flight->state = State::Queued;
     flight->landed.notify_all(); // to whoever takes it over
     if (!waits)
       leave(*flight);
-    if (flight->state == Flight::State::Done)
+    if (flight->state == State::Done)
       return refused();
   } else if (first) {
     if (!waits && left >= entriesLimit)
@@ -145,28 +152,34 @@ Result<SpecializationCache::Acquired> SpecializationCache::miss(std::span<const 
     reportMiss(sizes);
     flight = begin(sizes);
   }
-  while (patient && flight->state != Flight::State::Done) {
-    if (flight->state == Flight::State::Queued) {
+  while (patient && flight->state != State::Done) {
+    if (flight->state == State::Queued) {
       comeBack(*flight);
-      flight->state = Flight::State::Making;
+      flight->state = State::Making;
       lock.unlock();
       return fly(flight, false);
     }
     ++flight->waiting;
-    flight->landed.wait(lock, [&] { return flight->state != Flight::State::Making; });
+    flight->landed.wait(lock, [&] { return flight->state == State::Queued || flight->state == State::Done; });
     --flight->waiting;
   }
-  if (!patient) {
-    if (queues || (waits && !flight->urgent && flight->state == Flight::State::Queued)) {
+  if (flight->state != State::Done) {
+    if (flight->state == State::Queued && (!flight->queued || (waits && !flight->urgent))) {
       Status queued = enqueue(flight, waits);
-      if (!queued && first && !flight->waiting) {
+      if (!queued && !flight->queued && !flight->waiting) {
+        // Nobody is going to make it.
+        Error error = queued.takeError();
         comeBack(*flight);
+        flight->state = State::Done;
         flights.erase(flight->sizes);
-        return queued.takeError();
+        auto jobs = std::move(flight->jobs);
+        lock.unlock();
+        settle(jobs, error, false);
+        return error;
       }
     }
     flight->wanted = true;
-    auto done = [&] { return flight->state == Flight::State::Done; };
+    auto done = [&] { return flight->state == State::Done; };
     bool landed = false;
     if (waits) {
       comeBack(*flight);
@@ -202,13 +215,14 @@ std::shared_ptr<SpecializationCache::Flight> SpecializationCache::begin(std::spa
 
 Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool urgent) {
   flight->urgent |= urgent;
-  return engine->parts().background.submit(
+  Status queued = engine->parts().background.submit(
       [weak = weak_from_this(), flight] {
         std::shared_ptr<SpecializationCache> cache = weak.lock();
         if (!cache)
           return;
         {
           std::lock_guard lock(cache->mutex);
+          --flight->queued;
           if (flight->state != Flight::State::Queued)
             return; // somebody else makes it, or it was dropped
           cache->comeBack(*flight);
@@ -217,6 +231,8 @@ Status SpecializationCache::enqueue(const std::shared_ptr<Flight> &flight, bool 
         (void)cache->fly(flight, true);
       },
       urgent, flight.get());
+  flight->queued += static_cast<bool>(queued);
+  return queued;
 }
 
 /// A run does not wait for it any more. Ahead of runs that may never come no more is made than can be held, so that
@@ -300,6 +316,17 @@ SpecializationCache::prepareInBackground(std::vector<std::vector<int64_t>> sizes
   return std::shared_ptr<Preparation>(std::move(job));
 }
 
+/// Jobs are told by background threads, whoever made it.
+void SpecializationCache::settle(const Jobs &jobs, const Status &status, bool inBackground) {
+  for (const auto &[job, index] : jobs) {
+    job->settle(index, status);
+    if (inBackground)
+      PreparationJob::reporter(job)();
+    else
+      tell(job);
+  }
+}
+
 /// By a background thread, where there is one.
 void SpecializationCache::tell(const std::shared_ptr<PreparationJob> &job) {
   std::function<void()> report = PreparationJob::reporter(job);
@@ -310,14 +337,14 @@ void SpecializationCache::tell(const std::shared_ptr<PreparationJob> &job) {
 bool SpecializationCache::isBackgroundThread() const { return engine->parts().background.isOwnThread(); }
 
 void SpecializationCache::cancel(PreparationJob &job) {
-  std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> dropped; // jobs may go with it: after the lock
+  Jobs dropped; // jobs may go with it: after the lock
   std::vector<std::shared_ptr<Flight>> ended;
   std::unordered_set<const void *> over;
   {
     std::lock_guard lock(mutex);
     for (auto at = flights.begin(); at != flights.end();) {
       std::shared_ptr<Flight> flight = (at++)->second;
-      if (flight->state != Flight::State::Queued)
+      if (flight->state != Flight::State::Queued && flight->state != Flight::State::Trying)
         continue;
       auto mine = std::partition(flight->jobs.begin(), flight->jobs.end(),
                                  [&](const auto &entry) { return entry.first.get() != &job; });
@@ -326,8 +353,8 @@ void SpecializationCache::cancel(PreparationJob &job) {
       std::move(mine, flight->jobs.end(), std::back_inserter(dropped));
       flight->jobs.erase(mine, flight->jobs.end());
       ended.push_back(flight);
-      if (!flight->jobs.empty())
-        continue;
+      if (!flight->jobs.empty() || flight->state == Flight::State::Trying)
+        continue; // (a run that tries it wants it)
       if (flight->wanted) {
         leave(*flight); // by a run that may have gone since
         continue;
@@ -351,7 +378,7 @@ Result<SpecializationCache::Acquired> SpecializationCache::fly(const std::shared
                                                                bool inBackground) {
   Making making;
   Stopwatch watch;
-  Result<Ready> made = make(flight->sizes, making, true);
+  Result<Ready> made = make(*flight, making, true);
   return land(flight, made, making, watch.ms(), inBackground);
 }
 
@@ -359,7 +386,7 @@ std::optional<Result<SpecializationCache::Acquired>>
 SpecializationCache::flyWithoutCompiler(const std::shared_ptr<Flight> &flight) {
   Making making;
   Stopwatch watch;
-  Result<Ready> made = make(flight->sizes, making, false);
+  Result<Ready> made = make(*flight, making, false);
   if (!made || *made)
     return land(flight, made, making, watch.ms(), false);
   if (making.heldTemplate) {
@@ -380,14 +407,7 @@ Result<SpecializationCache::Acquired> SpecializationCache::land(const std::share
                  : made.error().message;
     engine->options().log(line + ", " + milliseconds(ms));
   }
-  // Jobs are told by background threads, whoever made it. Nobody adds to a flight that is over.
-  for (const auto &[job, index] : flight->jobs) {
-    job->settle(index, made ? Status::ok() : Status(made.error()));
-    if (inBackground)
-      PreparationJob::reporter(job)();
-    else
-      tell(job);
-  }
+  settle(flight->jobs, made ? Status::ok() : Status(made.error()), inBackground); // nobody adds to what is over
   flight->jobs.clear();
   if (!made)
     return made.error();
@@ -411,6 +431,10 @@ void SpecializationCache::publish(Flight &flight, const Result<Ready> &outcome, 
     flight.origin = making.origin;
     flight.state = Flight::State::Done;
     flights.erase(flight.sizes);
+    // It was taken over. The queue is no place for what it has become.
+    if (flight.queued)
+      engine->parts().background.drop({&flight});
+    compiledFor += making.kernelsCompiled || making.origin == Origin::NewTemplate;
     // A later miss on another binding may have replaced the report meanwhile.
     if (lastMiss && lastMissed && *lastMissed == flight.sizes) {
       lastMiss->origin = making.origin;
@@ -580,8 +604,18 @@ void SpecializationCache::evict(Dropped &dropped) {
 // One specialization
 //===----------------------------------------------------------------------===//
 
-Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Sizes &sizes, Making &making,
+/// From here on it may take long.
+void SpecializationCache::beginCompiling(Flight &flight) {
+  {
+    std::lock_guard lock(mutex);
+    flight.compiles = true;
+  }
+  flight.landed.notify_all();
+}
+
+Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(Flight &flight, Making &making,
                                                                         bool mayCompile) {
+  const Sizes &sizes = flight.sizes;
   using Kind = TemplateTree::Found::Kind;
   auto lookup = [&]() -> Result<std::shared_ptr<HeldTemplate>> {
     std::lock_guard lock(mutex);
@@ -597,6 +631,7 @@ Result<std::shared_ptr<HeldTemplate>> SpecializationCache::findTemplate(const Si
   Result<std::shared_ptr<HeldTemplate>> found = lookup();
   if (!found || *found || !mayCompile)
     return found;
+  beginCompiling(flight);
   std::lock_guard turn(templateTurn);
   found = lookup(); // whoever had the turn before may have made it
   if (!found || *found)
@@ -667,8 +702,8 @@ Result<std::shared_ptr<const std::vector<const void *>>> SpecializationCache::fi
   return held.fixed;
 }
 
-Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes, Making &making, bool mayCompile) {
-  Result<std::shared_ptr<HeldTemplate>> found = findTemplate(sizes, making, mayCompile);
+Result<SpecializationCache::Ready> SpecializationCache::make(Flight &flight, Making &making, bool mayCompile) {
+  Result<std::shared_ptr<HeldTemplate>> found = findTemplate(flight, making, mayCompile);
   if (!found)
     return found.takeError();
   if (!*found)
@@ -680,7 +715,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
     return Error{ErrorCode::Unsupported, "the model has no compiler for its kernels"};
 
   auto ready = std::make_shared<ReadySpecialization>();
-  Binding binding = model->solver().binding(sizes);
+  Binding binding = model->solver().binding(flight.sizes);
   Stopwatch instantiation;
   Result<std::shared_ptr<const Specialization>> made = held.checked->instantiate(binding);
   addTime(making.times, "instantiate", instantiation.ms());
@@ -703,6 +738,8 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
     }
   }
   PhaseTimes compiling;
+  if (mayCompile && !(hasKernels && *fixed))
+    beginCompiling(flight);
   auto getKernels = [&] {
     kernels = engine->parts().kernels.get(ready->plan->kernels, *compiler, *engine->parts().threads, compiling);
   };
@@ -769,7 +806,7 @@ Result<SpecializationCache::Ready> SpecializationCache::make(const Sizes &sizes,
   info.arenaBytes = static_cast<uint64_t>(ready->plan->arenaBytes);
   if (Status status = layOut(*ready, **fixed, *engine->parts().threads); !status)
     return status.takeError();
-  info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + sizes.size() * sizeof(int64_t);
+  info.bytes = heapBytes(*ready) + sizeof(BindingTable::Entry) + sizeof(Aged) + flight.sizes.size() * sizeof(int64_t);
   return Ready(std::move(ready));
 }
 

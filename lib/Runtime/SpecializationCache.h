@@ -84,16 +84,20 @@ public:
 
 private:
   using Ready = std::shared_ptr<const ReadySpecialization>;
+  /// Who asked for a binding, and its number there.
+  using Jobs = std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>>;
   /// One specialization on its way.
   struct Flight {
-    enum class State { Queued, Making, Done } state = State::Queued;
+    enum class State { Queued, Trying /* without the compiler */, Making, Done } state = State::Queued;
     Sizes sizes;
     bool wanted = false; ///< by a run, so that cancelling a job does not drop it
     bool urgent = false;
-    bool needsCompiler = false; ///< it was tried without
-    size_t waiting = 0;         ///< runs
-    bool isLeft = false;        ///< counted in `left`
-    std::vector<std::pair<std::shared_ptr<PreparationJob>, size_t>> jobs;
+    bool compiles = false;           ///< who makes it is with the compiler, or packs
+    std::optional<uint64_t> triedAt; ///< without the compiler: `compiledFor` then
+    size_t queued = 0;               ///< tasks for it in the background's queue
+    size_t waiting = 0;              ///< runs
+    bool isLeft = false;             ///< counted in `left`
+    Jobs jobs;
     std::condition_variable landed;
     // When done:
     Result<Ready> outcome = Ready();
@@ -138,11 +142,13 @@ private:
   Result<Acquired> land(const std::shared_ptr<Flight> &flight, const Result<Ready> &made, Making &making, double ms,
                         bool inBackground);
   /// Null where it `mayCompile` not and would have to.
-  Result<Ready> make(const Sizes &sizes, Making &making, bool mayCompile);
-  Result<std::shared_ptr<HeldTemplate>> findTemplate(const Sizes &sizes, Making &making, bool mayCompile);
+  Result<Ready> make(Flight &flight, Making &making, bool mayCompile);
+  Result<std::shared_ptr<HeldTemplate>> findTemplate(Flight &flight, Making &making, bool mayCompile);
+  void beginCompiling(Flight &flight);
   /// Packs what is not packed yet.
   Result<std::shared_ptr<const std::vector<const void *>>> findFixed(HeldTemplate &held);
   void publish(Flight &flight, const Result<Ready> &outcome, Making &making);
+  void settle(const Jobs &jobs, const Status &status, bool inBackground);
   void tell(const std::shared_ptr<PreparationJob> &job);
 
   // With the lock held:
@@ -167,6 +173,7 @@ private:
   mutable std::mutex mutex; // guards the members below
   std::unordered_map<Sizes, std::shared_ptr<Flight>, SizesHash, SizesEqual> flights;
   size_t left = 0;              // flights that runs have queued and none waits for: no more than entries
+  uint64_t compiledFor = 0;     // flights: since the last of them more may need no compiler
   std::vector<Aged> ages;       // a heap of all entries
   std::deque<uint64_t> evicted; // hashes of the sizes evicted last
   std::optional<Sizes> lastMissed;

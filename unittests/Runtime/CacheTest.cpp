@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <fstream>
 #include <future>
+#include <latch>
 #if defined(__GLIBC__)
 #include <malloc.h>
 #endif
@@ -840,6 +841,83 @@ TEST(Cache, TriedWithoutTheCompilerByManyThreads) {
   }
 }
 
+/// Who does not wait is not told that it is not ready where it takes no compiler, whoever is making it just now.
+TEST(Cache, IssueNotReadyForWhatAnotherInstantiates) {
+  constexpr int kThreads = 6;
+  TestCache room(oneTemplate, 1000);
+  room.origin(1);
+  for (int64_t n = 2; n != 302; ++n) {
+    std::latch start(kThreads);
+    inThreads(kThreads, [&](int i) {
+      start.arrive_and_wait();
+      if (i == 0)
+        EXPECT_OK(room.get(n));
+      else if (i % 2)
+        EXPECT_OK(room.get(n, OnMiss::FailFast));
+      else
+        EXPECT_OK(room.get(n, OnMiss::Wait, 0ns));
+    });
+  }
+  EXPECT_EQ(room.cache->stats().notReady, 0u);
+  EXPECT_EQ(room.cache->stats().misses, 301u);
+}
+
+namespace {
+/// A cache with the template of lengths below 100, whose one background thread is compiling another.
+struct Busy {
+  Gate gate;
+  std::optional<TestCache> room;
+  explicit Busy(size_t entries = 64) {
+    room.emplace(
+        [this](const Binding &binding) {
+          bool large = binding.at("N") >= 100;
+          if (large)
+            gate.pass();
+          PlanBuilder guards;
+          guards.guard(PredicateKind::LessEqual, "100", "N", large);
+          Result<SpecializeReply> made = reply(large ? addOnePlan() : turnsPlan());
+          made->plan->guards = std::move(guards.plan->guards);
+          return made;
+        },
+        entries);
+    room->origin(4);
+    EXPECT_FALSE(room->get(100, OnMiss::FailFast));
+    gate.await();
+  }
+  ~Busy() { gate.open(); }
+};
+} // namespace
+
+/// What needs no compiler any more, since another binding was made, is not left to the background.
+TEST(Cache, IssueTriedOnceAndNeverAgain) {
+  Busy busy;
+  TestCache &room = *busy.room;
+  EXPECT_ERROR(room.get(2, OnMiss::FailFast), ErrorCode::NotReady, "{N=2} is not ready");
+  room.origin(3); // has the same kernel
+  auto got = room.get(2, OnMiss::FailFast);
+  ASSERT_OK(got);
+  EXPECT_EQ(got->origin, Origin::Instantiated);
+}
+
+/// What was queued and is made by a run leaves the queue, and with it what it was made into.
+TEST(Cache, IssueWorkThatWasTakenOverStaysQueued) {
+  Busy busy(4);
+  TestCache &room = *busy.room;
+  std::vector<int64_t> lengths;
+  for (int64_t n = 10; n != 90; ++n)
+    lengths.push_back(n);
+  auto job = room.prepare(lengths);
+  ASSERT_OK(job);
+  std::vector<std::weak_ptr<const ReadySpecialization>> made;
+  for (int64_t n : lengths) {
+    auto got = n % 2 ? room.get(n) : room.get(n, OnMiss::FailFast);
+    ASSERT_OK(got);
+    made.push_back(got->ready);
+  }
+  EXPECT_EQ(room.cache->stats().entries, 4u);
+  EXPECT_EQ(std::count_if(made.begin(), made.end(), [](const auto &ready) { return ready.expired(); }), 76);
+}
+
 TEST(Cache, NobodyWaitsForQueuedWork) {
   Blocked blocked;
   TestCache &room = *blocked.room;
@@ -957,6 +1035,27 @@ TEST(Preparation, IssueWhatACancelledJobLeavesIsBounded) {
   held.gate.open();
   eventually([&] { return room.unready() == 0; });
   EXPECT_EQ(room.compiler->specialized, 5);
+}
+
+/// What a run tries without the compiler just now is dropped, too.
+TEST(Preparation, IssueCancelledWhileItIsTried) {
+  for (int round = 0; round != 200; ++round) {
+    Busy busy;
+    TestCache &room = *busy.room;
+    // A kernel is missing.
+    auto job = room.prepare({2});
+    ASSERT_OK(job);
+    std::latch start(2);
+    inThreads(2, [&](int i) {
+      start.arrive_and_wait();
+      if (i == 0)
+        EXPECT_ERROR(room.get(2, OnMiss::FailFast), ErrorCode::NotReady, "is not ready");
+      else
+        (*job)->cancel();
+    });
+    ASSERT_EQ((*job)->progress().failed, 1u);
+    EXPECT_ERROR((*job)->wait(), ErrorCode::Cancelled, "cancelled");
+  }
 }
 
 TEST(Background, WhatIsDroppedGoesAtOnce) {
