@@ -129,6 +129,15 @@ double tileNs(const data::KernelSpecT &spec, const ElementCosts &costs, const St
   return 0;
 }
 
+/// The most packed panels that a kernel takes at once on any machine: it takes as long for fewer.
+int64_t panelsAtOnce(const data::KernelSpecT &spec, int64_t rows) {
+  if (spec.b_layout != data::PackedLayout::Panels16 || spec.accumulator != data::ElementType::F32)
+    return 1;
+  if (spec.row_class == kMatmulFewRows)
+    return rows <= 2 && elementBytes(spec.b_type) == 1 ? 8 : 4;
+  return elementBytes(spec.a_type) == 2 ? 4 : 2;
+}
+
 /// Threads that share a product by its columns each read all of a, half of which
 /// another one has just written, and leave rows in halves for the step after. By
 /// rows, each reads all of b, which no one has written: better unless b is so large
@@ -185,12 +194,15 @@ double rlx::splitStep(const data::KernelSpecT &spec, const ElementCosts &costs, 
   // halves, and a thread finds in its cache what it wrote a step before.
   double units = std::clamp(std::floor(std::min(all / kUnitNs, tiles) / 2) * 2, 2.0, static_cast<double>(kMaxUnits));
   double unit = std::ceil(tiles / units);
-  // A product with few rows takes up to four panels at a time, one with strided b
-  // reads cache lines that reach into the next panel: neighbours stay together
-  // where that leaves enough to share.
+  // Panels that are taken at once stay together. Strided b is read in cache lines that
+  // reach into the next panel: more neighbours do where that leaves enough to share.
   constexpr double kGroup = 4, kEnough = 16;
-  if (spec.family == Family::Matmul && tiles / kGroup >= kEnough)
-    unit = std::ceil(unit / kGroup) * kGroup;
+  if (spec.family == Family::Matmul) {
+    auto group = static_cast<double>(panelsAtOnce(spec, call.integers[spec.batch_rank]));
+    if (tiles / kGroup >= kEnough)
+      group = std::max(group, kGroup);
+    unit = std::ceil(unit / group) * group;
+  }
   // Attention packs the keys of each batch index that a range of it meets: whole ones, or quarters where they are few.
   if (spec.family == Family::Attention) {
     auto perBatch = static_cast<double>((call.integers[spec.batch_rank] - 1) / spec.row_class + 1);

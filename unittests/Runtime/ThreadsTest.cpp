@@ -414,10 +414,44 @@ TEST(Split, LargeStepsAreShared) {
   EXPECT_EQ(rows.unitTiles, 1);
   EXPECT_GE(rows.helpers, 2u);
   EXPECT_LE(rows.helpers, 11u);
-  // Many panels: in groups of four. Few: each by itself.
+  // Many panels: in groups of four. Few: in pairs.
   EXPECT_EQ(split(Family::Matmul, {6, 1536, 384}, 96).unitTiles % 4, 0);
-  EXPECT_EQ(split(Family::Matmul, {128, 384, 384}, 24).unitTiles, 1);
+  EXPECT_EQ(split(Family::Matmul, {128, 384, 384}, 24).unitTiles, 2);
   EXPECT_EQ(split(Family::Matmul, {128, 1536, 384}, 96).unitTiles, 4);
+}
+
+/// A kernel takes as long for one panel as for all that it takes at once: two threads took twice as long for 24 panels
+/// of bytes as one.
+TEST(Split, issue_PanelsThatAreTakenAtOnce) {
+  auto unit = [](ElementType a, ElementType b, int64_t rows, ElementType sum = F32) {
+    data::KernelSpecT spec;
+    spec.family = Family::Matmul;
+    spec.rank = 2;
+    spec.a_type = a;
+    spec.b_type = b;
+    spec.accumulator = sum;
+    spec.b_layout = data::PackedLayout::Panels16;
+    spec.row_class = static_cast<uint8_t>(rows <= kMatmulFewRows && sum == F32 ? kMatmulFewRows : kMatmulManyRows);
+    select::StepDraft call;
+    call.tiles = 24;
+    call.integers = {rows, 384, 1536, 1536, 1, 0, 0};
+    splitStep(spec, costsOf(spec), call);
+    expectWellFormed(call);
+    EXPECT_GT(unitsOf(call), 1u);
+    return call.unitTiles;
+  };
+  for (int64_t rows : {1, 2})
+    EXPECT_EQ(unit(F32, ElementType::I8, rows), 8);
+  for (int64_t rows : {3, 4, 5})
+    EXPECT_EQ(unit(F32, ElementType::U8, rows), 4);
+  for (int64_t rows : {1, 2, 3, 5})
+    EXPECT_EQ(unit(F32, F32, rows), 4);
+  // Rows of 16 bits are widened once for four panels, at any number of rows.
+  for (int64_t rows : {1, 6, 16, 63})
+    EXPECT_EQ(unit(ElementType::F16, ElementType::F16, rows), 4);
+  EXPECT_EQ(unit(F32, F32, 16), 2);
+  // These sums take a panel at a time.
+  EXPECT_EQ(unit(ElementType::I8, ElementType::I8, 16, ElementType::I32), 1);
 }
 
 TEST(Split, AttentionStaysWithItsKeys) {
