@@ -25,7 +25,8 @@ several times that count, and the next one starts when no thread of it runs any 
 round measures the FMA peak and the read bandwidth too. Figures are medians of single answers.
 
   ratio       rlx over the fastest peer: below 1 rlx is ahead
-  % of limit  the limit is the larger of FLOPs / peak and weight bytes / bandwidth: nothing answers sooner
+  % of limit  the limit is the larger of FLOPs / peak and weight bytes / bandwidth, that of reading as many bytes in the
+              order in which the model does: nothing answers sooner
   openvino default  outside of the ratios: it quantises activations to 8 bits, and answers are off by what is shown
 
 Examples: bench/compare --check --json compare.json --picture compare.png
@@ -111,7 +112,7 @@ class Contest:
         for number in range(self.flags.rounds):
             for threads in self.flags.threads:
                 limits["peak", threads].append(machine.peak(threads))
-                limits["read", threads].append(machine.read_bandwidth(cost.resident, threads))
+                limits["read", threads].append(machine.order_bandwidth(cost.order, threads))
             turn = timed[number % len(timed) :] + timed[: number % len(timed)]
             for worker in turn if number % 2 == 0 else reversed(turn):
                 times[worker] += worker.ask("run", times=1 + calls[worker])["ms"][1:]
@@ -212,14 +213,16 @@ def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> No
         )
     if 1 not in threads or 2 not in threads:
         return
-    lines = [["model and size", "1 thread ms", "2 threads ms", "speed-up", "of the FMA loop", "share"]]
+    lines = [["model and size", "1 thread ms", "2 threads ms", "speed-up", "of the limit", "of the FMA loop", "share"]]
     shares = []
     for one in (row for row in rows if row["threads"] == 1):
         two = next(row for row in rows if (row["model"], row["size"], row["threads"]) == (one["model"], one["size"], 2))
         ours, theirs = one["engines"]["rlx"]["ms"], two["engines"]["rlx"]["ms"]
         loop = two["fma_peak_gflops"] / one["fma_peak_gflops"]
         share = ours / theirs / loop
-        two["speed_up"], two["fma_speed_up"], two["speed_up_share"] = ours / theirs, loop, share
+        limit = one["limit_ms"] / two["limit_ms"]
+        two["speed_up"], two["limit_speed_up"] = ours / theirs, limit
+        two["fma_speed_up"], two["speed_up_share"] = loop, share
         if ours > SCALING_FROM_MS:
             shares.append((share, f"{one['model']} {one['size']}"))
         lines.append(
@@ -228,6 +231,7 @@ def verdicts(out: report.Report, rows: "list[dict]", threads: "list[int]") -> No
                 report.format_ms(ours),
                 report.format_ms(theirs),
                 f"{ours / theirs:.2f}",
+                f"{limit:.2f}",
                 f"{loop:.2f}",
             ]
             + [f"{share:.2f}" + ("" if ours > SCALING_FROM_MS else f" (at most {SCALING_FROM_MS} ms: not counted)")]

@@ -57,6 +57,12 @@ struct Weight {
   int64_t N, K;
   bool int8;
   size_t resident; ///< bytes of all weights of the model's products, as they are stored
+
+  /// Bytes of the copies of this one that stand for them.
+  size_t copied() const {
+    size_t bytes = static_cast<size_t>(N * K) * (int8 ? 1 : 4);
+    return resident / bytes * bytes;
+  }
 };
 
 // The distinct ones. rxnmap's 15 layers share theirs.
@@ -365,7 +371,7 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
     bench.fail(what + ": " + status.error().message);
     return false;
   }
-  Memory memory(shape.resident);
+  Memory memory(shape.copied());
 #ifdef RLX_BENCH_OPENBLAS
   Copies plain(values.weight.data(), values.weight.size() * 4, shape.resident * (shape.int8 ? 4 : 1));
 #endif

@@ -12,7 +12,8 @@
 
 using namespace rlx::bench;
 
-/// Answers lines from standard input: "name", "peak THREADS", "read BYTES THREADS", "copy BYTES THREADS".
+/// Answers lines from standard input: "name", "peak THREADS", "read BYTES THREADS", "copy BYTES THREADS", "order
+/// THREADS OFFSET BYTES OFFSET BYTES ...", which reads these pieces one after the other.
 static int serve() {
   std::map<size_t, Memory> memories; // touching memory takes longer than reading it
   for (std::string line; std::getline(std::cin, line);) {
@@ -25,12 +26,21 @@ static int serve() {
       words >> bytes;
     if (what != "name")
       words >> threads;
+    std::vector<Memory::Piece> order;
+    for (Memory::Piece piece; what == "order" && words >> piece.offset && words >> piece.bytes;) {
+      order.push_back(piece);
+      bytes = std::max(bytes, piece.offset + piece.bytes);
+    }
+    if (what == "order" && words.eof())
+      words.clear();
     if (!words || threads < 1 || threads > 16 || bytes > (size_t(4) << 30)) {
       fmt::print("error\n");
     } else if (what == "name") {
       fmt::print("{}\n", cpuName());
     } else if (what == "peak") {
       fmt::print("{}\n", fmaPeak(threads));
+    } else if (what == "order" && !order.empty()) {
+      fmt::print("{}\n", memories.try_emplace(bytes, bytes).first->second.read(order, threads));
     } else if (what == "read" || what == "copy") {
       Memory &memory = memories.try_emplace(bytes, bytes).first->second;
       fmt::print("{}\n", what == "read" ? memory.read(threads) : memory.copy(threads));

@@ -220,19 +220,35 @@ __attribute__((target("avx2"), noinline)) static void copyStreams(std::byte *to,
 }
 
 /// How often a pass over `bytes` is repeated, so that a sample moves 32 MB or more: some milliseconds.
-static int passes(size_t bytes) { return static_cast<int>(std::max<size_t>((32u << 20) / bytes, 1)); }
+static int passes(size_t bytes) {
+  return static_cast<int>(std::max<size_t>((32u << 20) / std::max<size_t>(bytes, 1), 1));
+}
 
-double Memory::read(int threads) {
+/// A thread's bytes of `bytes`, in whole streams.
+static size_t shareOf(size_t bytes, int threads) {
+  return bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
+}
+
+double Memory::read(int threads) { return read({{0, impl->bytes}}, threads); }
+
+double Memory::read(const std::vector<Piece> &order, int threads) {
   double best = 0;
-  size_t share = impl->bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
-  int repeats = passes(impl->bytes);
+  size_t share = 0;
+  for (const Piece &piece : order) {
+    if (piece.offset > impl->bytes || piece.bytes > impl->bytes - piece.offset)
+      return 0;
+    share += shareOf(piece.bytes, threads);
+  }
+  int repeats = passes(share * static_cast<size_t>(threads));
   for (size_t streams : {1, 4, 8}) {
     auto pass = [&](int number, int repeats) {
       double sum = 0;
-      for (int i = 0; i < repeats; ++i) {
-        sum += readStreams(impl->data + static_cast<size_t>(number) * share, share, streams);
-        asm volatile("" ::: "memory"); // each pass reads anew
-      }
+      for (int i = 0; i < repeats; ++i)
+        for (const Piece &piece : order) {
+          size_t part = shareOf(piece.bytes, threads);
+          sum += readStreams(impl->data + piece.offset + static_cast<size_t>(number) * part, part, streams);
+          asm volatile("" ::: "memory"); // each pass reads anew
+        }
       if (sum == 0)
         sink = sum;
     };
@@ -247,7 +263,7 @@ double Memory::read(int threads) {
 double Memory::copy(int threads) {
   double best = 0;
   size_t half = impl->bytes / 2;
-  size_t share = half / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
+  size_t share = shareOf(half, threads);
   int repeats = passes(impl->bytes);
   for (size_t streams : {1, 4}) {
     double seconds = together(threads, [&](int number) {

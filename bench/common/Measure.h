@@ -56,8 +56,15 @@ public:
   /// Takes and touches `bytes` (rounded up to whole streams).
   explicit Memory(size_t bytes);
   ~Memory();
+  /// Bytes of it, and where they begin.
+  struct Piece {
+    size_t offset, bytes;
+  };
   /// GB/s of reading all of it, the best of 1, 4 and 8 streams a thread. One sample of a few ms for each.
   double read(int threads = 1);
+  /// The same for pieces of it, one after the other; each thread reads its share of each. A piece that comes again and
+  /// again comes from the cache that kept it meanwhile. Pieces too small to be shared are left out; 0 where all are.
+  double read(const std::vector<Piece> &order, int threads);
   /// GB/s of copying one half to the other: bytes read plus bytes written.
   double copy(int threads = 1);
 

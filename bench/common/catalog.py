@@ -106,12 +106,22 @@ def model_file(name: str) -> pathlib.Path:
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What an answer costs at least: `flops` in matrix products, `traffic` bytes of weights that go by (a weight used
-    by several layers goes by several times), which lie in `resident` bytes."""
+    """What an answer costs at least: `flops` in matrix products, and the weights that go by, in the `order` in which
+    they do: where each lies if they lay side by side, and its bytes. One that several layers use goes by several
+    times."""
 
     flops: float
-    traffic: float
-    resident: float
+    order: "list[tuple[int, int]]"
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that go by."""
+        return sum(size for _, size in self.order)
+
+    @property
+    def resident(self) -> int:
+        """Bytes that they lie in."""
+        return max((offset + size for offset, size in self.order), default=0)
 
     def limit_ms(self, peak_gflops: float, read_gbs: float) -> float:
         """No program is faster on a machine with that peak and that bandwidth."""
@@ -159,13 +169,16 @@ def cost(path: pathlib.Path, inputs: "dict[str, np.ndarray]") -> Cost:
             queue.extend(made_by[name].input)
     products = [node for node in graph.node if node.op_type in ("MatMul", "Gemm") and node.output[0] in needed]
 
-    traffic, resident = 0, {}
+    order, offsets, resident = [], {}, 0
     for node in products:
         for operand in node.input[:2]:
             stored = stored_bytes(operand)
-            if stored:
-                traffic += stored[1]
-                resident[stored[0]] = stored[1]
+            if not stored:
+                continue
+            if stored[0] not in offsets:
+                offsets[stored[0]] = resident
+                resident += stored[1]
+            order.append((offsets[stored[0]], stored[1]))
     for i, node in enumerate(products):
         for what, value in (("left", node.input[0]), ("out", node.output[0])):
             graph.node.append(onnx.helper.make_node("Shape", [value], [f"{what}_shape_{i}"]))
@@ -180,4 +193,4 @@ def cost(path: pathlib.Path, inputs: "dict[str, np.ndarray]") -> Cost:
         left, out = shapes[2 * i], shapes[2 * i + 1]
         transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
         flops += 2.0 * math.prod(out.tolist()) * int(left[0 if transposed else -1])
-    return Cost(flops, traffic, sum(resident.values()))
+    return Cost(flops, order)

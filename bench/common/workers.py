@@ -158,6 +158,10 @@ class Machine(Process):
         """GB/s of reading so many bytes again and again."""
         return self._number(f"read {int(size)} {threads}")
 
+    def order_bandwidth(self, order: "list[tuple[int, int]]", threads: int) -> float:
+        """GB/s of reading pieces, an offset and bytes each, one after the other, and all of that again and again."""
+        return self._number(" ".join([f"order {threads}", *(f"{offset} {size}" for offset, size in order)]))
+
     def _number(self, request: str) -> float:
         answer = self.line(request)
         try:
