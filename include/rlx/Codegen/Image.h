@@ -30,8 +30,9 @@ inline constexpr uint64_t kMaxStackBytes = 32 * 1024;
 
 /// Refuses what can never become an image: mutable, thread-local or external
 /// variables, constants that hold addresses, constructors, aliases, ifuncs,
-/// declarations other than intrinsics, assembly, calls through pointers, and a
-/// module without the function `entry`. Errors (Internal) name the culprit.
+/// declarations other than intrinsics, calls through pointers, assembly of more
+/// than instructions on registers and what they point to, and a module without
+/// the function `entry`. Errors (Internal) name the culprit.
 Status auditModule(const llvm::Module &module, std::string_view entry);
 
 /// Links a relocatable x86-64 ELF object into an image: `code`, `entry` and

@@ -2,6 +2,7 @@
 #include "rlx/Codegen/Image.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/GlobalAlias.h"
 #include "llvm/IR/GlobalIFunc.h"
 #include "llvm/IR/InlineAsm.h"
@@ -33,15 +34,34 @@ static Status auditVariable(const GlobalVariable &variable) {
   return Status::ok();
 }
 
-/// Instructions and labels: no directive that would open a section or make a symbol. (What names a symbol of others is
-/// an import, which the link refuses.)
-static bool isPlainAssembly(StringRef text) {
-  SmallVector<StringRef, 64> lines;
-  text.split(lines, '\n');
-  return llvm::all_of(lines, [](StringRef line) {
-    line = line.ltrim("0123456789: \t");
-    return !line.contains(';') && (!line.starts_with(".") || line.starts_with(".p2align "));
-  });
+/// An alignment, or an instruction of registers, numbers and memory that registers name, either behind a label that is
+/// a number. Nothing that opens a section, makes or names a symbol, calls, returns, pushes or pops.
+static bool isPlainAssembly(StringRef line) {
+  constexpr StringRef kBlanks = " \t";
+  line = line.trim(kBlanks);
+  StringRef digits = line.take_while(isDigit);
+  if (!digits.empty() && line.substr(digits.size()).starts_with(":"))
+    line = line.substr(digits.size() + 1).ltrim(kBlanks);
+  if (line.consume_front(".p2align "))
+    return !line.empty() && llvm::all_of(line, isDigit);
+  StringRef name = line.take_while(isAlnum), operands = line.substr(name.size());
+  static constexpr StringRef kOthers[] = {"call",  "callq", "enter", "int",     "int3",    "leave", "leaveq",
+                                          "pop",   "popf",  "popfq", "popq",    "push",    "pushf", "pushfq",
+                                          "pushq", "ret",   "retq",  "syscall", "sysenter"};
+  if (is_contained(kOthers, name))
+    return false;
+  char before = ' ';
+  for (size_t i = 0; i < operands.size(); ++i) {
+    char c = operands[i];
+    // A single $ is what the call's own operands stand for, or a choice of texts.
+    if (c == '$' && (++i == operands.size() || operands[i] != '$'))
+      return false;
+    bool plain = isAlpha(c) ? before == '%' || isAlnum(before) : isDigit(c) || StringRef(" \t$%(){},-").contains(c);
+    if (!plain)
+      return false;
+    before = c;
+  }
+  return true;
 }
 
 static Status auditFunction(const Function &function) {
@@ -55,8 +75,11 @@ static Status auditFunction(const Function &function) {
     if (!call)
       continue;
     if (const auto *assembly = dyn_cast<InlineAsm>(call->getCalledOperand())) {
-      if (!isPlainAssembly(assembly->getAsmString()))
-        return refuse("directive in assembly in", function);
+      SmallVector<StringRef, 64> lines;
+      assembly->getAsmString().split(lines, '\n');
+      for (StringRef line : lines)
+        if (!isPlainAssembly(line))
+          return refuse("assembly '" + line + "' in", function);
       continue;
     }
     if (!call->getCalledFunction())
