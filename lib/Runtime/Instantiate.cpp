@@ -18,6 +18,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 
 using namespace rlx;
 using namespace rlx::select;
@@ -195,20 +196,30 @@ Result<std::vector<int64_t>> evaluate(const data::PlanTemplateT &plan, const dat
   return values;
 }
 
-/// Elements of a tensor of the signature.
-Result<int64_t> signatureElements(const std::vector<DimExpr> &shape, const Binding &binding, const char *what,
-                                  const std::string &name) {
+/// Sizes of a tensor of the signature.
+Result<std::vector<int64_t>> signatureSizes(const std::vector<DimExpr> &shape, const Binding &binding, const char *what,
+                                            const std::string &name) {
   std::vector<int64_t> sizes;
+  sizes.reserve(shape.size());
   for (const DimExpr &expr : shape) {
     Result<int64_t> size = expr.evaluate(binding);
     if (!size)
       return Error{size.error().code, std::string(what) + " '" + name + "': " + size.error().message};
     sizes.push_back(*size);
   }
-  std::optional<int64_t> count = elementCount(sizes);
+  return sizes;
+}
+
+/// Their product.
+Result<int64_t> signatureElements(const std::vector<DimExpr> &shape, const Binding &binding, const char *what,
+                                  const std::string &name) {
+  Result<std::vector<int64_t>> sizes = signatureSizes(shape, binding, what, name);
+  if (!sizes)
+    return sizes.takeError();
+  std::optional<int64_t> count = elementCount(*sizes);
   if (!count)
     return Error{ErrorCode::OutOfRange,
-                 std::string(what) + " '" + name + "' of shape " + shapeString(sizes) + " has no valid size"};
+                 std::string(what) + " '" + name + "' of shape " + shapeString(*sizes) + " has no valid size"};
   return *count;
 }
 
@@ -309,6 +320,31 @@ Result<std::vector<BufferInstance>> sizeBuffers(const data::PlanTemplateT &plan,
   return result;
 }
 
+Status shapeOutputs(const data::PlanTemplateT &plan, const Model &model, const Binding &binding,
+                    std::span<const int64_t> values, Specialization &made) {
+  made.outputs.reserve(plan.outputs.size());
+  for (size_t i = 0; i != plan.outputs.size(); ++i) {
+    const data::OutputValueT &output = *plan.outputs[i];
+    const std::string &name = model.signature().outputs[i]->name;
+    std::vector<int64_t> shape;
+    shape.reserve(output.shape.size());
+    for (uint32_t expr : output.shape)
+      shape.push_back(values[expr]);
+    std::optional<int64_t> count = elementCount(shape);
+    if (!count || *count != made.buffers[output.buffer].elements)
+      return malformed("output '" + name + "' of shape " + shapeString(shape) + " lies in a buffer of " +
+                       std::to_string(made.buffers[output.buffer].elements) + " elements");
+    Result<std::vector<int64_t>> wanted = signatureSizes(model.outputShapes()[i], binding, "output", name);
+    if (!wanted)
+      return wanted.takeError();
+    if (shape != *wanted)
+      return malformed("output '" + name + "' is of shape " + shapeString(shape) + ", but the model's is " +
+                       shapeString(*wanted));
+    made.outputs.push_back(std::move(shape));
+  }
+  return Status::ok();
+}
+
 Status placeArena(const data::PlanTemplateT &plan, const PlanForm &form, Specialization &made) {
   // A graph output that lies in the arena is read after the last step.
   std::vector<bool> kept(plan.buffers.size());
@@ -336,6 +372,74 @@ Status placeArena(const data::PlanTemplateT &plan, const PlanForm &form, Special
 }
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// False where the step has nothing to do. `scratchBytes` grows to what it needs.
+Selected selectStep(StepReader &reader, StepDraft &call, int64_t &scratchBytes) {
+  switch (reader.step.family) {
+  case data::Family::Loops:
+    return selectLoops(reader, call);
+  case data::Family::Reduce:
+    return selectReduce(reader, call);
+  case data::Family::Rows:
+    return selectRows(reader, call);
+  case data::Family::Matmul:
+    return selectMatmul(reader, call, scratchBytes);
+  case data::Family::Attention:
+    return selectAttention(reader, call, scratchBytes);
+  case data::Family::Scan:
+    return selectScan(reader, call);
+  }
+  return false;
+}
+
+/// Writes the lists of a specialization's steps, one behind the other. They move while they grow: the steps get their
+/// parts in the end.
+class StepLists {
+public:
+  explicit StepLists(Specialization &made) : made(made) {}
+  void reserve(size_t steps, size_t numbers, size_t pointers) {
+    lengths.reserve(steps);
+    made.steps.reserve(steps);
+    made.numbers.reserve(numbers);
+    made.pointers.reserve(pointers);
+  }
+  void add(const StepDraft &call) {
+    for (const auto *list : {&call.integers, &call.extents, &call.rowBytes})
+      append(made.numbers, *list);
+    made.pointers.insert(made.pointers.end(), call.pointers.begin(), call.pointers.end());
+    lengths.push_back({call.integers.size(), call.extents.size(), call.rowBytes.size(), call.pointers.size()});
+    made.steps.push_back({call, {}, {}, {}, {}});
+  }
+  void finish() {
+    made.numbers.shrink_to_fit();
+    made.pointers.shrink_to_fit();
+    const int64_t *nextNumber = made.numbers.data();
+    const PointerSource *nextPointer = made.pointers.data();
+    auto part = []<typename T>(const T *&next, size_t count) {
+      return Part<T>(std::exchange(next, next + count), count);
+    };
+    for (size_t i = 0; i != lengths.size(); ++i) {
+      StepInstance &step = made.steps[i];
+      step.integers = part(nextNumber, lengths[i].integers);
+      step.extents = part(nextNumber, lengths[i].extents);
+      step.rowBytes = part(nextNumber, lengths[i].rowBytes);
+      step.pointers = part(nextPointer, lengths[i].pointers);
+    }
+  }
+
+private:
+  struct Lengths {
+    size_t integers, extents, rowBytes, pointers;
+  };
+  Specialization &made;
+  std::vector<Lengths> lengths;
+};
+} // namespace
+
 struct CheckedTemplate::Parts {
   std::shared_ptr<const data::PlanTemplateT> plan;
   const Model &model;
@@ -347,10 +451,6 @@ struct CheckedTemplate::Parts {
   struct Choice {
     SpecChoice choice;
     uint32_t kernel; ///< of `known`
-    bool isMade(const SpecChoice &other) const {
-      return choice.rank == other.rank && choice.reduced == other.reduced && choice.batchRank == other.batchRank &&
-             choice.rowClass == other.rowClass && choice.aInner == other.aInner;
-    }
   };
   struct Seen : Choice {
     std::vector<data::InnerMode> modes;
@@ -359,8 +459,9 @@ struct CheckedTemplate::Parts {
     std::shared_ptr<const SelectedKernel> kernel;
     ElementCosts costs;
   };
-  mutable std::mutex mutex; // guards the members below
-  std::deque<Known> known;  // only grows, so that references stay
+  mutable std::mutex mutex;                             // guards the members below
+  std::deque<Known> known;                              // only grows, so that references stay
+  std::unordered_map<std::string_view, uint32_t> byKey; ///< places in `known`, by keys there
   /// By step, what it selected last. It mostly selects the same again, and this is found without looking elsewhere.
   std::vector<Choice> latest;
   std::vector<data::InnerMode> latestModes; ///< of all steps, one behind the other
@@ -388,11 +489,11 @@ struct CheckedTemplate::Parts {
     std::lock_guard lock(mutex);
     std::span<data::InnerMode> last = std::span(latestModes).subspan(firstMode[step], modes.size());
     assert(firstMode[step] + modes.size() == firstMode[step + 1]);
-    if (latest[step].kernel != kNone && latest[step].isMade(choice) && std::ranges::equal(last, modes))
+    if (latest[step].kernel != kNone && latest[step].choice == choice && std::ranges::equal(last, modes))
       return known[latest[step].kernel];
     std::vector<Seen> &mine = seen[step];
     auto at = std::find_if(mine.begin(), mine.end(), [&](const Seen &each) {
-      return each.isMade(choice) && std::ranges::equal(each.modes, modes);
+      return each.choice == choice && std::ranges::equal(each.modes, modes);
     });
     if (at == mine.end()) {
       kernelBytes -= mine.capacity() * sizeof(Seen);
@@ -409,15 +510,19 @@ struct CheckedTemplate::Parts {
   uint32_t numberOf(data::KernelSpecT spec) {
     spec.target = target;
     spec.revision = kEmitterRevision;
-    auto same = std::find_if(known.begin(), known.end(), [&](const Known &each) { return each.kernel->spec == spec; });
-    auto number = static_cast<uint32_t>(same - known.begin());
-    if (same != known.end())
-      return number;
     std::vector<uint8_t> key = serializeSpec(spec);
+    auto text = [](const std::vector<uint8_t> &bytes) {
+      return std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    };
+    if (auto at = byKey.find(text(key)); at != byKey.end())
+      return at->second;
+    auto number = static_cast<uint32_t>(known.size());
     ElementCosts costs = costsOf(spec);
     auto made = std::make_shared<const SelectedKernel>(std::move(spec), std::move(key), number);
-    kernelBytes +=
-        sizeof(Known) + heapBytes(made->spec) + sizeof(SelectedKernel) - sizeof(made->spec) + made->key.capacity();
+    byKey.emplace(text(made->key), number);
+    constexpr size_t kNode = sizeof(decltype(byKey)::value_type) + 3 * sizeof(void *); // hash, next, place
+    kernelBytes += sizeof(Known) + kNode + heapBytes(made->spec) + sizeof(SelectedKernel) - sizeof(made->spec) +
+                   made->key.capacity();
     known.push_back({std::move(made), costs});
     return number;
   }
@@ -474,18 +579,9 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
     return buffers.takeError();
   made->buffers = std::move(*buffers);
 
-  // The lists of all steps, one behind the other; they move while they grow.
-  std::vector<int64_t> &numbers = made->numbers;
-  std::vector<PointerSource> &pointers = made->pointers;
-  numbers.reserve(parts->numbers.load(std::memory_order_relaxed));
-  pointers.reserve(parts->pointers.load(std::memory_order_relaxed));
-  struct Lengths {
-    size_t integers, extents, rowBytes, pointers;
-  };
-  std::vector<Lengths> lengths;
-  lengths.reserve(form.steps.size());
-  made->steps.reserve(form.steps.size());
-
+  StepLists lists(*made);
+  lists.reserve(form.steps.size(), parts->numbers.load(std::memory_order_relaxed),
+                parts->pointers.load(std::memory_order_relaxed));
   std::vector<uint32_t> kernelOf; // by number among those of the template
   double sharedNs = 0;
   StepDraft call;
@@ -497,27 +593,7 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
     call.clear();
     call.step = number;
     call.needed = reader.step.needed;
-    Selected selected = false;
-    switch (reader.step.family) {
-    case data::Family::Loops:
-      selected = selectLoops(reader, call);
-      break;
-    case data::Family::Reduce:
-      selected = selectReduce(reader, call);
-      break;
-    case data::Family::Rows:
-      selected = selectRows(reader, call);
-      break;
-    case data::Family::Matmul:
-      selected = selectMatmul(reader, call, made->scratchBytes);
-      break;
-    case data::Family::Attention:
-      selected = selectAttention(reader, call, made->scratchBytes);
-      break;
-    case data::Family::Scan:
-      selected = selectScan(reader, call);
-      break;
-    }
+    Selected selected = selectStep(reader, call, made->scratchBytes);
     if (!selected)
       return selected.takeError();
     if (!*selected)
@@ -533,43 +609,17 @@ Result<std::shared_ptr<const Specialization>> CheckedTemplate::instantiate(const
       made->kernels.push_back(known.kernel);
     }
     call.kernel = place;
-    for (const auto *list : {&call.integers, &call.extents, &call.rowBytes})
-      numbers.insert(numbers.end(), list->begin(), list->end());
-    pointers.insert(pointers.end(), call.pointers.begin(), call.pointers.end());
-    lengths.push_back({call.integers.size(), call.extents.size(), call.rowBytes.size(), call.pointers.size()});
-    made->steps.push_back({call, {}, {}, {}, {}});
+    lists.add(call);
   }
-  parts->numbers.store(numbers.size(), std::memory_order_relaxed);
-  parts->pointers.store(pointers.size(), std::memory_order_relaxed);
-  numbers.shrink_to_fit();
-  pointers.shrink_to_fit();
-  const int64_t *nextNumber = numbers.data();
-  const PointerSource *nextPointer = pointers.data();
-  auto part = []<typename T>(const T *&next, size_t count) {
-    return Part<T>(std::exchange(next, next + count), count);
-  };
-  for (size_t i = 0; i != lengths.size(); ++i) {
-    StepInstance &step = made->steps[i];
-    step.integers = part(nextNumber, lengths[i].integers);
-    step.extents = part(nextNumber, lengths[i].extents);
-    step.rowBytes = part(nextNumber, lengths[i].rowBytes);
-    step.pointers = part(nextPointer, lengths[i].pointers);
-  }
+  parts->numbers.store(made->numbers.size(), std::memory_order_relaxed);
+  parts->pointers.store(made->pointers.size(), std::memory_order_relaxed);
+  lists.finish();
   if (sharedNs < kWakeNs)
     for (StepInstance &call : made->steps)
       call.helpers = 0;
 
-  for (size_t i = 0; i != plan->outputs.size(); ++i) {
-    const data::OutputValueT &output = *plan->outputs[i];
-    std::vector<int64_t> shape;
-    for (uint32_t expr : output.shape)
-      shape.push_back((*values)[expr]);
-    std::optional<int64_t> count = elementCount(shape);
-    if (!count || *count != made->buffers[output.buffer].elements)
-      return malformed("output '" + model.signature().outputs[i]->name + "' of shape " + shapeString(shape) +
-                       " lies in a buffer of " + std::to_string(made->buffers[output.buffer].elements) + " elements");
-    made->outputs.push_back(std::move(shape));
-  }
+  if (Status status = shapeOutputs(*plan, model, binding, *values, *made); !status)
+    return status.takeError();
   if (Status status = placeArena(*plan, form, *made); !status)
     return status.takeError();
   return std::shared_ptr<const Specialization>(std::move(made));

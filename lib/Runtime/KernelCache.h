@@ -24,12 +24,12 @@ public:
   ~KernelCache();
 
   struct Got {
-    std::vector<LoadedKernel> kernels; ///< one per spec, in order
+    std::vector<LoadedKernel> kernels; ///< one per kernel that was asked for, in order
     std::vector<size_t> bytes;         ///< of each: its code and its key
     size_t compiled = 0;               ///< by this call
     size_t codeBytes = 0;              ///< of those
   };
-  /// Kernels for `specs`, whose keys are `keys`; compiles what there is not, on
+  /// The code of `kernels`, no two of one spec; compiles what there is not, on
   /// `pool` too. Adds to `times`: "compile" is how long the caller waited for the
   /// compiler. A failure is not remembered.
   Result<Got> get(const SelectedKernels &kernels, CompilerInterface &compiler, ThreadPool &pool, PhaseTimes &times);

@@ -477,7 +477,8 @@ size_t PlanForm::bytes() const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a form over a nest may come to: from `low` to `high`, unless some extent is 0.
+/// What a form over a nest may come to: from `low` to `high`, unless some extent is 0. Ends that do not fit are those
+/// of 64 bits.
 struct Reach {
   int64_t low, high;
   bool fits = true, empty = false;
@@ -489,13 +490,17 @@ struct Reach {
     }
     int64_t distance;
     int64_t &end = stride < 0 ? low : high;
-    fits &= checkedMul(extent - 1, stride, distance) && checkedAdd(end, distance, end);
+    if (checkedMul(extent - 1, stride, distance) && checkedAdd(end, distance, end))
+      return;
+    fits = false;
+    end = stride < 0 ? INT64_MIN : INT64_MAX;
   }
   void add(std::span<const int64_t> extents, std::span<const int64_t> strides) {
     for (size_t i = 0; i != extents.size(); ++i)
       add(extents[i], strides[i]);
   }
   bool isInside(int64_t count) const { return fits && low >= 0 && high < count; }
+  std::string text() const { return std::to_string(low) + " to " + std::to_string(high); }
 };
 } // namespace
 
@@ -577,8 +582,7 @@ Status StepReader::reach(uint32_t buffer, int64_t &offset, std::span<const int64
     return Status::ok();
   }
   if (!reach.isInside(elements))
-    return malformed("an operand reaches from element " + std::to_string(reach.low) + " to " +
-                     std::to_string(reach.high) + " of a buffer of " + std::to_string(elements));
+    return malformed("an operand reaches from element " + reach.text() + " of a buffer of " + std::to_string(elements));
   touched.push_back({buffer, reach.low, reach.high, isOutput});
   return Status::ok();
 }
@@ -596,8 +600,7 @@ Status StepReader::reachPanels(StepOperand &operand, std::span<const int64_t> ex
   if (row.empty) { // as above
     operand.offset = operand.column = 0;
   } else if (!row.isInside(rows) || !column.isInside(columns)) {
-    auto range = [](const Reach &reach) { return std::to_string(reach.low) + " to " + std::to_string(reach.high); };
-    return malformed("an operand in panels reaches rows " + range(row) + " and columns " + range(column) +
+    return malformed("an operand in panels reaches rows " + row.text() + " and columns " + column.text() +
                      " of a matrix of " + std::to_string(rows) + " x " + std::to_string(columns));
   }
   // Every offset into the panels is less than their size, which fits.
@@ -674,12 +677,21 @@ Status StepReader::readInputs(Nest &nest, size_t first) {
   return Status::ok();
 }
 
-Status StepReader::disjoint() const {
-  for (const Touched &output : touched)
-    for (const Touched &other : touched)
-      if (output.isOutput && &output != &other && output.buffer == other.buffer && output.low <= other.high &&
-          other.low <= output.high)
-        return malformed(other.isOutput ? "two of its outputs overlap" : "an output overlaps an input");
+Status StepReader::disjoint() {
+  std::sort(touched.begin(), touched.end(),
+            [](const Touched &a, const Touched &b) { return std::pair(a.buffer, a.low) < std::pair(b.buffer, b.low); });
+  int64_t inputsEnd = -1, outputsEnd = -1; // the last element so far of those in this buffer
+  for (size_t i = 0; i != touched.size(); ++i) {
+    const Touched &each = touched[i];
+    if (i == 0 || touched[i - 1].buffer != each.buffer)
+      inputsEnd = outputsEnd = -1;
+    if (each.isOutput && each.low <= outputsEnd)
+      return malformed("two of its outputs overlap");
+    if (each.low <= (each.isOutput ? inputsEnd : outputsEnd))
+      return malformed("an output overlaps an input");
+    int64_t &end = each.isOutput ? outputsEnd : inputsEnd;
+    end = std::max(end, each.high);
+  }
   return Status::ok();
 }
 

@@ -111,6 +111,7 @@ struct StepOperand {
 struct SpecChoice {
   uint8_t rank = 0, reduced = 0, batchRank = 0, rowClass = 0;
   data::InnerMode aInner = data::InnerMode::Contiguous;
+  bool operator==(const SpecChoice &) const = default;
 };
 /// How each operand of the spec moves, inputs first: along the vector loop, then of its columns where it reads panels,
 /// then of its indices. As many for a step at any sizes.
@@ -203,7 +204,7 @@ public:
   /// Adds the step's inputs from `first` on to the nest, whose extents are the step's, with their windows checked.
   Status readInputs(Nest &nest, size_t first);
   /// After all windows: outputs overlap no input and no other output.
-  Status disjoint() const;
+  Status disjoint();
 
   /// Removes from the step's loops [0, end) of `nest`, which are still those of its iteration, the ones that have one
   /// turn at any size, but for one where there is no other (made if there is none). What happens to have one turn

@@ -2,6 +2,8 @@
 #include "CheckedMath.h"
 #include "Select.h"
 
+#include "rlx/Runtime/Tensor.h"
+
 #include <algorithm>
 
 using namespace rlx;
@@ -58,7 +60,11 @@ Selected rlx::select::selectReduce(StepReader &reader, StepDraft &call) {
   call.extents.assign(extents->begin(), extents->end());
   size_t kept = extents->size() - step.reduced;
   std::span<const int64_t> keptExtents = std::span(*extents).first(kept);
-  if (product(keptExtents) == 0)
+  // Where nothing is reduced the whole says nothing of them.
+  std::optional<int64_t> results = elementCount(keptExtents);
+  if (!results)
+    return reader.error(ErrorCode::OutOfRange, "its results " + shapeString(keptExtents) + " overflow");
+  if (*results == 0)
     return false;
 
   // The output has no reduced loops. It may be given with them, at stride 0.

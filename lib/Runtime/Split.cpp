@@ -165,6 +165,10 @@ void splitRows(const data::KernelSpecT &spec, StepDraft &call) {
     for (const auto &operand : *operands) {
       if (operand->kind == data::AccessKind::Iota)
         return rowBytes.clear(); // has no pointer to move
+      // Where no index is valid nothing of the operand is there either.
+      for (size_t i = 0; i != operand->index_inner.size(); ++i)
+        if (call.integers[at + 4 * i + 4] == 0)
+          return rowBytes.clear();
       rowBytes.push_back(call.integers[at] * elementBytes(operand->type));
       at += 2;
       for (size_t i = 0; i != operand->index_inner.size(); ++i) {

@@ -354,6 +354,14 @@ TEST(Instantiate, ReduceOverNothingStillRuns) {
   EXPECT_TRUE((*none)->steps.empty());
 }
 
+TEST(Instantiate, issue_ResultsThatOverflowWhereNothingIsReduced) {
+  Reduction sum(false); // y[H,W] over B
+  data::StepT &step = *sum.p.plan->steps[0];
+  step.iteration[0] = step.iteration[1] = sum.p.constant(int64_t(1) << 40);
+  EXPECT_ERROR(sum.at(0, 1, 1), ErrorCode::OutOfRange, "plan step 'sum': its results [1099511627776,1099511627776]");
+  EXPECT_ERROR(sum.at(1, 1, 1), ErrorCode::OutOfRange, "overflows");
+}
+
 TEST(Instantiate, ReduceOuter) {
   Reduction sum(false);
   auto made = sum.at(4, 2, 3);
@@ -678,6 +686,62 @@ TEST(Instantiate, PackedWeight) {
   EXPECT_ERROR(run(), ErrorCode::InvalidModel, "no weight 'v'");
 }
 
+TEST(Instantiate, issue_AnOperandThatNoIndexLeadsIntoMovesByAnything) {
+  // y[M,64] = a[M,64] . w[64,64] + table[index[M]], which has no rows: its strides are never applied.
+  auto weights = std::make_shared<WeightTable>();
+  auto values = std::make_shared<std::vector<float>>(64 * 64, 1.0f);
+  ASSERT_TRUE(weights->add("w", {ElementType::F32, {64, 64}, std::as_bytes(std::span(*values)), values}));
+  auto model = modelOf(SignatureBuilder()
+                           .dim("M")
+                           .dim("T")
+                           .input("a", ElementType::F32, {"M", "64"})
+                           .input("table", ElementType::F32, {"T", "64"})
+                           .input("index", ElementType::I64, {"M"})
+                           .output("y", ElementType::F32, {"M", "64"}),
+                       weights);
+  auto at = [&](int64_t rows, int64_t stride) {
+    PlanBuilder p;
+    uint32_t M = p.symbol(0), T = p.symbol(1), K = p.constant(64), one = p.constant(1), zero = p.constant(0);
+    uint32_t a = p.buffer(BufferKind::Input, ElementType::F32, p.mul(M, K), 0);
+    uint32_t table = p.buffer(BufferKind::Input, ElementType::F32, p.mul(T, K), 1);
+    uint32_t index = p.buffer(BufferKind::Input, ElementType::I64, M, 2);
+    uint32_t w = p.buffer(BufferKind::Weight, ElementType::F32, p.mul(K, K));
+    data::BufferT &packed = *p.plan->buffers[w];
+    packed.name = "w";
+    packed.layout = data::PackedLayout::Panels16;
+    packed.k = packed.n = packed.k_stride = 64;
+    packed.n_stride = 1;
+    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, p.mul(M, K), 0);
+    data::StepT &step = p.step(Family::Matmul, "matmul", {M, K});
+    step.inputs.push_back(p.access(a, {K, zero}));
+    step.inputs.push_back(p.access(w, {zero, zero}));
+    step.inputs.push_back(p.access(table, {p.constant(stride), one}));
+    data::AccessT &looked = *step.inputs[2];
+    looked.kind = AccessKind::Indexed;
+    looked.indices.push_back(p.access(index, {one, zero}));
+    looked.axis_extents = {T};
+    looked.axis_strides = {K};
+    step.outputs.push_back(p.access(y, {K, one}));
+    step.program = {instr(Opcode::Add, ElementType::F32, 0, 1)};
+    step.results = {2};
+    step.k = K;
+    step.a_k_stride = one;
+    step.b_packed = true;
+    p.output(y, {M, K});
+    return instantiate(p.take(), *model, {{"M", 256}, {"T", rows}}, "fake");
+  };
+  auto some = at(5, 0);
+  ASSERT_OK(some);
+  EXPECT_EQ((*some)->steps[0].rowGroups, 8u);
+  EXPECT_EQ((*some)->steps[0].rowBytes, (std::vector<int64_t>{256, 0, /*table*/ 0, /*index*/ 8, /*y*/ 256, 0}));
+  for (int64_t stride : {int64_t(0), int64_t(1) << 60, INT64_MAX, INT64_MIN}) {
+    auto none = at(0, stride);
+    ASSERT_OK(none);
+    EXPECT_EQ((*none)->steps[0].rowGroups, 1u); // nothing moves its pointers
+    EXPECT_TRUE((*none)->steps[0].rowBytes.empty());
+  }
+}
+
 TEST(Instantiate, GatherAndIota) {
   // y[N,3] = table[index[N], :], and the bounds that an indexed axis adds.
   auto model = modelOf(SignatureBuilder()
@@ -949,17 +1013,14 @@ TEST(Instantiate, IsDeterministic) {
 
 TEST(Instantiate, Expressions) {
   auto evaluate = [](auto build, int64_t n) -> Result<int64_t> {
-    auto model =
-        modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}).output("y", ElementType::F32, {}));
+    auto model = modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}));
     PlanBuilder p;
     uint32_t N = p.symbol(0);
-    uint32_t wanted = build(p, N);
-    uint32_t y = p.buffer(BufferKind::Output, ElementType::F32, wanted, 0);
-    p.output(y, {wanted});
+    uint32_t buffer = p.arena(ElementType::F32, build(p, N), 0, 0);
     auto made = instantiate(p.take(), *model, {{"N", n}}, "fake");
     if (!made)
       return made.takeError();
-    return (*made)->outputs[0][0];
+    return (*made)->buffers[buffer].elements;
   };
   auto binary = [](ExprOp op, int64_t b) {
     return [=](PlanBuilder &p, uint32_t N) { return p.expr(op, N, p.constant(b), 0); };
@@ -1029,8 +1090,8 @@ TEST(Instantiate, UntrustedTemplates) {
       {"offset past the end", [](AddBias &t) { t.step->inputs[0]->offset = t.p.constant(1); }, invalid, "reaches"},
       {"offset before the start", [](AddBias &t) { t.step->inputs[0]->offset = t.p.constant(-1); }, invalid, "reaches"},
       {"stride too large", [](AddBias &t) { t.step->inputs[0]->strides[0] = t.p.constant(1000); }, invalid, "reaches"},
-      {"stride that overflows", [](AddBias &t) { t.step->outputs[0]->strides[0] = t.p.constant(INT64_MAX); }, invalid,
-       "reaches"},
+      {"stride that overflows", [](AddBias &t) { t.step->outputs[0]->strides[1] = t.p.constant(INT64_MAX); }, invalid,
+       "reaches from element 0 to 9223372036854775807 of a buffer of 48"},
       {"negative stride", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.p.constant(-1); }, invalid, "reaches"},
       {"loops too long", [](AddBias &t) { t.step->iteration[0] = t.p.constant(1000); }, invalid, "reaches"},
       {"loops overflow", [](AddBias &t) { t.step->iteration[0] = t.p.constant(INT64_MAX); }, ErrorCode::OutOfRange,
@@ -1064,6 +1125,10 @@ TEST(Instantiate, UntrustedTemplates) {
        "is 48 of i32"},
       {"output too short", [](AddBias &t) { t.p.plan->buffers[t.y]->elements = t.p.constant(47); }, invalid, "reaches"},
       {"output shape", [](AddBias &t) { t.p.plan->outputs[0]->shape.pop_back(); }, invalid, "output 'y'"},
+      {"output of another shape", [](AddBias &t) { t.p.plan->outputs[0]->shape = {t.BSD}; }, invalid,
+       "output 'y' is of shape [48], but the model's is [2,3,8]"},
+      {"output transposed", [](AddBias &t) { t.p.plan->outputs[0]->shape = {t.S, t.B, t.D}; }, invalid,
+       "output 'y' is of shape [3,2,8], but the model's is [2,3,8]"},
       {"output twice", [](AddBias &t) { t.p.buffer(BufferKind::Output, ElementType::F32, t.BSD, 0); }, invalid,
        "has a buffer already"},
       {"value not there", [](AddBias &t) { t.step->program[0] = instr(Opcode::Add, ElementType::F32, 0, 2); }, invalid,
@@ -1184,6 +1249,41 @@ TEST(Instantiate, OutputsThatOverlap) {
   add.step->outputs.push_back(std::make_unique<data::AccessT>(*add.step->outputs[0]));
   add.step->results.push_back(0);
   EXPECT_ERROR(add.at(2, 3), ErrorCode::InvalidModel, "two of its outputs overlap");
+}
+
+TEST(Instantiate, WindowsOfOneBuffer) {
+  // A step that reads and writes elements of one buffer, each window from `first` to `last`.
+  struct Window {
+    int64_t first, last;
+  };
+  auto run = [](std::vector<Window> inputs, std::vector<Window> outputs) {
+    auto model = modelOf(SignatureBuilder().dim("N").input("x", ElementType::F32, {"N"}));
+    PlanBuilder p;
+    uint32_t two = p.constant(2);
+    uint32_t t = p.arena(ElementType::F32, p.constant(100), 0, 0);
+    data::StepT &step = p.step(Family::Loops, "step", {two});
+    auto access = [&](Window window) {
+      auto made = p.access(t, {p.constant(window.last - window.first)});
+      made->offset = p.constant(window.first);
+      return made;
+    };
+    for (Window window : inputs)
+      step.inputs.push_back(access(window));
+    for (Window window : outputs) {
+      step.outputs.push_back(access(window));
+      step.results.push_back(0);
+    }
+    return instantiate(p.take(), *model, {{"N", 1}}, "fake");
+  };
+  EXPECT_OK(run({{0, 9}, {3, 4}, {20, 30}, {25, 31}}, {{10, 19}, {32, 40}}));
+  EXPECT_OK(run({{50, 60}}, {{10, 49}, {61, 99}}));
+  const char *meetsInput = "plan step 'step': an output overlaps an input";
+  EXPECT_ERROR(run({{0, 50}, {3, 4}}, {{40, 60}}), ErrorCode::InvalidModel, meetsInput); // ends after the one between
+  EXPECT_ERROR(run({{60, 70}, {45, 50}}, {{40, 60}}), ErrorCode::InvalidModel, meetsInput);
+  EXPECT_ERROR(run({{10, 11}}, {{0, 90}, {95, 96}}), ErrorCode::InvalidModel, meetsInput);
+  EXPECT_ERROR(run({{10, 20}}, {{10, 20}}), ErrorCode::InvalidModel, meetsInput);
+  EXPECT_ERROR(run({{99, 98}}, {{0, 90}, {20, 21}}), ErrorCode::InvalidModel, "two of its outputs overlap");
+  EXPECT_ERROR(run({{99, 98}}, {{20, 21}, {21, 22}}), ErrorCode::InvalidModel, "two of its outputs overlap");
 }
 
 TEST(Instantiate, UsedOutsideItsLifetime) {
