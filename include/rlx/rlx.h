@@ -429,8 +429,7 @@ typedef struct rlx_run_options {
   /** RLX_WAIT (default) or RLX_FAIL_FAST. */
   int32_t on_miss;
   /** With RLX_WAIT: nanoseconds of the compiler after which the run is RLX_NOT_READY, and the making goes on in the
-     background.
-     Default: 0, as long as it takes. */
+     background. Default: 0, as long as it takes. */
   int64_t timeout_ns;
   /** Instead of the executable's step counter. */
   const uint32_t *step;
@@ -451,7 +450,8 @@ RLX_API RLX_CHECK rlx_status *rlx_run_outputs(rlx_executable *executable, const 
                                               const size_t *indices, rlx_tensor **outputs, size_t output_count,
                                               const rlx_run_options *options);
 /** Computes into the caller's buffers: with names any subset of the outputs, each once; without, the first
-    `output_count`. A hit allocates nothing. On error the contents of the buffers are unspecified. */
+    `output_count`. A hit allocates nothing (of up to 24 inputs and 8 outputs, where no sizes are given; offers to a
+    caller's thread pool apart). On error the contents of the buffers are unspecified. */
 RLX_API RLX_CHECK rlx_status *rlx_run_into(rlx_executable *executable, const rlx_input *inputs, size_t input_count,
                                            const rlx_output *outputs, size_t output_count,
                                            const rlx_run_options *options);

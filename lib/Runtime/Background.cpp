@@ -94,6 +94,22 @@ void Background::drop(const std::unordered_set<const void *> &what) {
   std::erase_if(shared->tasks, isDropped);
 }
 
+void Background::drop(const void *what, size_t most) {
+  if (process != getpid())
+    return;
+  std::vector<Shared::Task> dropped; // as above
+  std::lock_guard lock(shared->mutex);
+  for (std::deque<Shared::Task> *queue : {&shared->urgent, &shared->tasks})
+    for (auto at = queue->begin(); at != queue->end() && dropped.size() != most;) {
+      if (at->what != what) {
+        ++at;
+        continue;
+      }
+      dropped.push_back(std::move(*at));
+      at = queue->erase(at);
+    }
+}
+
 bool Background::isOwnThread() {
   if (process != getpid())
     return false;

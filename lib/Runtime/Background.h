@@ -31,6 +31,8 @@ public:
   Status submit(std::function<void()> task, bool urgent = false, const void *what = nullptr);
   /// Forgets the tasks about these that have not begun.
   void drop(const std::unordered_set<const void *> &what);
+  /// The same about one, of which there are `most`: as long as it takes to find them.
+  void drop(const void *what, size_t most);
   /// Whether the caller is one of the threads, which must not wait for the others.
   bool isOwnThread();
 

@@ -247,7 +247,7 @@ void SpecializationCache::leave(Flight &flight) {
   }
   flight.state = Flight::State::Done;
   flight.outcome = Error{ErrorCode::Cancelled, "no run waits for it any more"};
-  engine->parts().background.drop({&flight});
+  engine->parts().background.drop(&flight, flight.queued);
   flights.erase(flight.sizes);
 }
 
@@ -432,8 +432,7 @@ void SpecializationCache::publish(Flight &flight, const Result<Ready> &outcome, 
     flight.state = Flight::State::Done;
     flights.erase(flight.sizes);
     // It was taken over. The queue is no place for what it has become.
-    if (flight.queued)
-      engine->parts().background.drop({&flight});
+    engine->parts().background.drop(&flight, flight.queued);
     compiledFor += making.kernelsCompiled || making.origin == Origin::NewTemplate;
     // A later miss on another binding may have replaced the report meanwhile.
     if (lastMiss && lastMissed && *lastMissed == flight.sizes) {

@@ -6,14 +6,14 @@
 
 using namespace rlx::capitest;
 
-// Reading memory that was freed is what ASan ends a program for.
+// Reading memory that was freed is what ASan ends a program for, and TSan tells.
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define RLX_ASAN 1
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define RLX_SANITIZED 1
 #endif
 #endif
-#if defined(__SANITIZE_ADDRESS__)
-#define RLX_ASAN 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define RLX_SANITIZED 1
 #endif
 
 TEST(CAPIBadInput, NullHandles) {
@@ -168,7 +168,7 @@ TEST(CAPIBadInput, HandlesOfAnotherKind) {
   EXPECT_OK(rlx_model_get_info(model, &info));
 }
 
-#ifndef RLX_ASAN
+#ifndef RLX_SANITIZED
 TEST(CAPIBadInput, CopiesOfDestroyedHandles) {
   rlx_engine *engine = nullptr;
   ASSERT_OK(rlx_engine_create(nullptr, &engine));

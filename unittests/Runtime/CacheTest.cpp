@@ -1075,11 +1075,23 @@ TEST(Background, WhatIsDroppedGoesAtOnce) {
   for (size_t i = 0; i != queued.size(); ++i)
     EXPECT_EQ(queued[i].expired(), i == 1 || i == 2);
   background.drop({});
+  // One by one; there may be several about a thing, urgent or not.
+  for (int i = 0; i != 4; ++i) {
+    auto owned = std::make_shared<int>(6);
+    queued.push_back(owned);
+    ASSERT_OK(background.submit([&ran, owned] { ran.push_back(*owned); }, i % 2, &things[2]));
+  }
+  background.drop(&things[1], 7);
+  background.drop(&things[2], 0);
+  EXPECT_FALSE(queued[6].expired());
+  background.drop(&things[2], 3); // the urgent ones first
+  EXPECT_EQ((std::vector{queued[6].expired(), queued[7].expired(), queued[8].expired(), queued[9].expired()}),
+            (std::vector{true, true, false, true}));
   std::atomic<bool> last{false};
   ASSERT_OK(background.submit([&] { last = true; }));
   gate.open();
   eventually([&] { return last.load(); });
-  EXPECT_EQ(ran, (std::vector<int>{3, 5, 0, 4}));
+  EXPECT_EQ(ran, (std::vector<int>{3, 5, 0, 4, 6}));
 }
 
 TEST(Preparation, CallbacksMayUseIt) {
