@@ -69,14 +69,16 @@ bool isContiguous(std::span<const int64_t> shape, const int64_t *strides) {
   return true;
 }
 
-/// Copies `shape` elements of T that lie at multiples of `strides` to `to`, in order.
+/// Copies `shape` elements of T, of one axis at least, that lie at multiples of `strides` to `to`, in order.
 template <typename T> T *gather(std::span<const int64_t> shape, const int64_t *strides, const std::byte *from, T *to) {
-  if (shape.empty()) {
-    std::memcpy(to, from, sizeof(T));
-    return to + 1;
+  for (int64_t i = 0; i != shape[0]; ++i) {
+    const std::byte *at =
+        from + i * strides[0] * static_cast<int64_t>(sizeof(T)); // of one element any stride may be said
+    if (shape.size() == 1)
+      std::memcpy(to++, at, sizeof(T));
+    else
+      to = gather(shape.subspan(1), strides + 1, at, to);
   }
-  for (int64_t i = 0; i != shape[0]; ++i)
-    to = gather(shape.subspan(1), strides + 1, from + i * strides[0] * static_cast<int64_t>(sizeof(T)), to);
   return to;
 }
 

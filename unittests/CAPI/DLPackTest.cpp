@@ -130,6 +130,10 @@ TEST(CAPIDLPack, StridesAndOffsets) {
   EXPECT_EQ(input.data, values + 1);
   EXPECT_EQ(input.name, nullptr);
   EXPECT_EQ(input.bytes, 12u);
+  int64_t wild[] = {INT64_MAX, 2};
+  tensor = f32(values, shape, wild);
+  ASSERT_OK(rlx_input_from_dlpack(&tensor, "x", &input, &copy));
+  EXPECT_THAT(valuesOf(input), ElementsAre(0, 2, 4));
   // No elements: strides mean nothing, data may be null.
   shape = {0, 3};
   tensor = f32(nullptr, shape, transposed);
