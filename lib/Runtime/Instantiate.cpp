@@ -409,7 +409,7 @@ public:
   }
   void add(const StepDraft &call) {
     for (const auto *list : {&call.integers, &call.extents, &call.rowBytes})
-      append(made.numbers, *list);
+      made.numbers.insert(made.numbers.end(), list->begin(), list->end());
     made.pointers.insert(made.pointers.end(), call.pointers.begin(), call.pointers.end());
     lengths.push_back({call.integers.size(), call.extents.size(), call.rowBytes.size(), call.pointers.size()});
     made.steps.push_back({call, {}, {}, {}, {}});
