@@ -93,29 +93,34 @@ struct Prepared {
   int64_t tiles() const { return p.batch * p.heads * ((p.M + p.rowClass - 1) / p.rowClass); }
   void putMask(int64_t b, int64_t m, int64_t n, double value) { mask->put((b * p.M + m) * p.N + n, value); }
 
-  void run(int64_t begin, int64_t end) {
+  /// With the integers and pointers of the program's inputs.
+  ErrorWord call(std::vector<int64_t> inputIntegers, std::vector<void *> inputPointers, int64_t begin, int64_t end) {
+    ErrorWord error;
     KernelFn kernel = kernelFor(spec);
-    ASSERT_TRUE(kernel);
+    EXPECT_TRUE(kernel);
+    if (!kernel)
+      return error;
     std::vector<int64_t> integers = {p.batch, p.heads, p.M, p.N, p.K, p.D};
     std::vector<void *> pointers;
     for (Tensor *tensor : {&q, &k, &v, &out}) {
       integers.insert(integers.end(), tensor->strides, tensor->strides + 4);
       pointers.push_back(tensor->buffer->data);
     }
-    if (p.mask) {
-      integers.insert(integers.end(), {p.M * p.N, 0, p.N, 1});
-      pointers.push_back(mask->data);
-    }
+    integers.insert(integers.end(), inputIntegers.begin(), inputIntegers.end());
+    pointers.insert(pointers.end(), inputPointers.begin(), inputPointers.end());
     // Kernels are given memory aligned to 64 bytes.
     std::vector<float> room(static_cast<size_t>(scratch->elements) + 32);
     char *aligned = reinterpret_cast<char *>((reinterpret_cast<uintptr_t>(room.data()) + 63) & ~uintptr_t(63));
     pointers.push_back(aligned);
     float *guard = reinterpret_cast<float *>(aligned) + scratch->elements;
     *guard = 1234.5f;
-    ErrorWord error;
     kernel(pointers.data(), integers.data(), begin, end, &error);
-    EXPECT_EQ(error.kind, ErrorKind::None);
     EXPECT_EQ(*guard, 1234.5f) << "more scratch than promised";
+    return error;
+  }
+  void run(int64_t begin, int64_t end) {
+    ErrorWord error = p.mask ? call({p.M * p.N, 0, p.N, 1}, {mask->data}, begin, end) : call({}, {}, begin, end);
+    EXPECT_EQ(error.kind, ErrorKind::None);
   }
   void run() { run(0, tiles()); }
 
@@ -443,27 +448,62 @@ TEST(Attention, ProgramsWithOtherOperands) {
   r.spec.inputs.push_back(accessSpec(ElementType::F32, InnerMode::Splat));
   r.spec.program = {Instr(Opcode::Select, ElementType::F32, 1, 0, 2, 0)};
   r.spec.results = {3};
-  KernelFn kernel = kernelFor(r.spec);
-  ASSERT_TRUE(kernel);
   Buffer keep(ElementType::I1, 8 * 23), low(ElementType::F32, 1);
   low.put(0, -kInf);
   for (int64_t i = 0; i < 8 * 23; ++i)
     keep.put(i, i % 23 == 3 + i / 23);
-  std::vector<int64_t> integers = {1, 1, 8, 23, 8, 8};
-  std::vector<void *> pointers;
-  for (Tensor *tensor : {&r.q, &r.k, &r.v, &r.out}) {
-    integers.insert(integers.end(), tensor->strides, tensor->strides + 4);
-    pointers.push_back(tensor->buffer->data);
-  }
-  integers.insert(integers.end(), {0, 0, 23, 1, 0, 0, 0, 0});
-  pointers.insert(pointers.end(), {keep.data, low.data});
-  std::vector<float> room(static_cast<size_t>(r.scratch->elements) + 16);
-  pointers.push_back(reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(room.data()) + 63) & ~uintptr_t(63)));
-  ErrorWord error;
-  kernel(pointers.data(), integers.data(), 0, r.tiles(), &error);
+  r.call({0, 0, 23, 1, 0, 0, 0, 0}, {keep.data, low.data}, 0, r.tiles());
   for (int64_t m = 0; m < 8; ++m)
     for (int64_t i = 0; i < 8; ++i)
       EXPECT_EQ(r.out.get(0, 0, m, i), r.v.get(0, 0, 3 + m, i)) << m << " " << i;
+}
+
+/// The program also computes on lanes behind the last key, of what happens to lie there: these raise no error.
+TEST(Attention, ErrorsOfThePrograms) {
+  for (unsigned rowClass : {1u, unsigned(kAttentionRows)})
+    for (int64_t M : {1, 11})
+      for (int64_t N : {1, 16, 19, 70}) {
+        Prepared r({.batch = 2, .heads = 3, .M = M, .N = N, .rowClass = rowClass});
+        r.spec.inputs.push_back(accessSpec(ElementType::I32));
+        r.spec.program = {Instr(Opcode::Constant, ElementType::I32, 0, 0, 0, 12),
+                          Instr(Opcode::Div, ElementType::I32, 2, 1, 0, 0),
+                          Instr(Opcode::Convert, ElementType::F32, 3, 0, 0, 0)};
+        r.spec.results = {4};
+        Buffer divisors(ElementType::I32, 2 * M * N); // shared by the heads
+        for (int64_t i = 0; i < 2 * M * N; ++i)
+          divisors.put(i, 3);
+        auto run = [&] { return r.call({M * N, 0, N, 1}, {divisors.data}, 0, r.tiles()); };
+        EXPECT_EQ(run().kind, ErrorKind::None) << M << " " << N << " " << rowClass;
+        // Of the second batch, for its first head.
+        divisors.put(M * N + M * N - 1, 0);
+        ErrorWord error = run();
+        EXPECT_EQ(error.kind, ErrorKind::DivisionByZero);
+        EXPECT_EQ(error.element, 3 * M * N + M * N - 1) << M << " " << N << " " << rowClass;
+      }
+}
+
+TEST(Attention, PositionsInThePrograms) {
+  // Keys up to 2 behind the query's own number, by a mask and by the numbers themselves: the same bits.
+  for (unsigned rowClass : {1u, unsigned(kAttentionRows)})
+    for (int64_t M : {1, 13})
+      for (int64_t N : {3, 16, 41}) {
+        Prepared masked({.M = M, .N = N, .mask = true, .rowClass = rowClass, .scale = 1});
+        for (int64_t m = 0; m < M; ++m)
+          for (int64_t n = 0; n < N; ++n)
+            masked.putMask(0, m, n, n <= m + 2 ? 0 : -kInf);
+        masked.run();
+        masked.check();
+        Prepared r({.M = M, .N = N, .rowClass = rowClass});
+        r.spec.inputs.push_back(accessSpec(ElementType::I64, InnerMode::Contiguous, data::AccessKind::Iota));
+        r.spec.program = {Instr(Opcode::Constant, ElementType::I64, 0, 0, 0, 2),
+                          Instr(Opcode::LessEqual, ElementType::I1, 1, 2, 0, 0),
+                          Instr(Opcode::Constant, ElementType::F32, 0, 0, 0, 0xff800000), // -inf
+                          Instr(Opcode::Select, ElementType::F32, 3, 0, 4, 0)};
+        r.spec.results = {5};
+        r.call({0, 0, 0, -1, 1}, {nullptr}, 0, r.tiles()); // n - m
+        for (int64_t h = 0; h < 2; ++h)
+          EXPECT_EQ(r.rowsOf(0, h), masked.rowsOf(0, h)) << M << " " << N << " " << rowClass;
+      }
 }
 
 TEST(Attention, SpecsThatAreRefused) {
