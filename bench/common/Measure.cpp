@@ -229,14 +229,16 @@ static size_t shareOf(size_t bytes, int threads) {
   return bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
 }
 
-double Memory::read(int threads) { return read({{0, impl->bytes}}, threads); }
+std::vector<double> Memory::readEach(int threads) { return readEach({{0, impl->bytes}}, threads); }
+double Memory::read(int threads) { return std::ranges::max(readEach(threads)); }
+double Memory::read(const std::vector<Piece> &order, int threads) { return std::ranges::max(readEach(order, threads)); }
 
-double Memory::read(const std::vector<Piece> &order, int threads) {
-  double best = 0;
+std::vector<double> Memory::readEach(const std::vector<Piece> &order, int threads) {
+  std::vector<double> each;
   size_t share = 0;
   for (const Piece &piece : order) {
     if (piece.offset > impl->bytes || piece.bytes > impl->bytes - piece.offset)
-      return 0;
+      return {0};
     share += shareOf(piece.bytes, threads);
   }
   int repeats = passes(share * static_cast<size_t>(threads));
@@ -255,9 +257,9 @@ double Memory::read(const std::vector<Piece> &order, int threads) {
     // What caches keep of it from pass to pass is theirs again, not the last contestant's.
     together(threads, [&](int number) { pass(number, 1); });
     double seconds = together(threads, [&](int number) { pass(number, repeats); });
-    best = std::max(best, static_cast<double>(share) * threads * repeats / seconds);
+    each.push_back(static_cast<double>(share) * threads * repeats / seconds * 1e-9);
   }
-  return best * 1e-9;
+  return each;
 }
 
 double Memory::copy(int threads) {
@@ -308,7 +310,7 @@ void Race::run(int rounds, double turnSeconds) {
   for (int round = 0; round < rounds; ++round) {
     peaks.push_back(fmaPeak(threads));
     if (memory)
-      bandwidths.push_back(memory->read(threads));
+      reads.push_back(memory->readEach(threads));
     for (size_t i = 0; i < contestants.size(); ++i) {
       size_t who = (i + static_cast<size_t>(round)) % contestants.size();
       if (round % 2)
@@ -329,12 +331,24 @@ double Race::shareOfPeak(size_t who, double flops) const {
   return median(shares);
 }
 
+std::vector<double> Race::bandwidths() const {
+  std::vector<double> best;
+  for (size_t streams = 0; streams < (reads.empty() ? 0 : reads.front().size()); ++streams) {
+    std::vector<double> column;
+    for (const std::vector<double> &round : reads)
+      column.push_back(round[streams]);
+    if (median(column) > median(best))
+      best = column;
+  }
+  return best;
+}
+
 double Race::shareOfLimit(size_t who, double flops, double bytes) const {
-  std::vector<double> shares;
+  std::vector<double> shares, read = bandwidths();
   for (size_t round = 0; round < peaks.size(); ++round) {
     double limit = flops / peaks[round];
     if (memory)
-      limit = std::max(limit, bytes / bandwidths[round]);
+      limit = std::max(limit, bytes / read[round]);
     shares.push_back(limit * 1e-9 / contestants[who].seconds[round]);
   }
   return median(shares);

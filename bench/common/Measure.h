@@ -60,7 +60,9 @@ public:
   struct Piece {
     size_t offset, bytes;
   };
-  /// GB/s of reading all of it, the best of 1, 4 and 8 streams a thread. One sample of a few ms for each.
+  /// GB/s of reading all of it in 1, in 4 and in 8 streams a thread. One sample of a few ms for each.
+  std::vector<double> readEach(int threads = 1);
+  /// The best of them.
   double read(int threads = 1);
   /// The same for pieces of it, one after the other; each thread reads its share of each. A piece that comes again and
   /// again comes from the cache that kept it meanwhile. Pieces too small to be shared are left out; 0 where all are.
@@ -69,12 +71,16 @@ public:
   double copy(int threads = 1);
 
 private:
+  std::vector<double> readEach(const std::vector<Piece> &order, int threads);
+
   struct Impl;
   std::unique_ptr<Impl> impl;
 };
 
 /// Calls timed in turn, each round in another order, with the FMA peak, and the bandwidth of `memory` where there is
-/// one, at the start of each round. With one thread, a turn in which another process took the core is repeated.
+/// one, at the start of each round. The bandwidth is that of as many streams as have the best median: the best of each
+/// round would be the luckiest sample of several, beside one of each contestant. With one thread, a turn in which
+/// another process took the core is repeated.
 class Race {
 public:
   /// `threads`: of these two.
@@ -90,7 +96,7 @@ public:
   /// GFLOP/s of the peak loop, the median.
   double peak() const;
   /// GB/s that `memory` was read at, the median. 0 without.
-  double bandwidth() const { return median(bandwidths); }
+  double bandwidth() const { return median(bandwidths()); }
   /// The median over the rounds of the share of that round's peak that `flops` operations a call reached.
   double shareOfPeak(size_t who, double flops) const;
   /// The same for the larger of `flops` over the peak and `bytes` over the bandwidth.
@@ -105,11 +111,13 @@ private:
     std::vector<double> seconds; ///< of a call, by round
   };
   double turn(Contestant &contestant, double turnSeconds);
+  std::vector<double> bandwidths() const;
 
   int threads;
   Memory *memory;
   std::vector<Contestant> contestants;
-  std::vector<double> peaks, bandwidths;
+  std::vector<double> peaks;
+  std::vector<std::vector<double>> reads; ///< by round, what Memory::readEach gave
 };
 
 } // namespace rlx::bench

@@ -4,11 +4,13 @@
 #include "AlignedBytes.h"
 #include "CheckedMath.h"
 #include "Packing.h"
+#include "rlx/Data/KernelABI.h"
 #include "rlx/Runtime/Tensor.h"
 #include "rlx/Runtime/ThreadPool.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <sys/mman.h>
@@ -57,7 +59,9 @@ Result<PackedBytes> rlx::packWeight(data::ElementType type, int64_t elements, co
 
 /// One layout of one row. Whoever finds it empty fills it.
 struct WeightTable::Packed {
-  std::mutex mutex; // held while packing; guards `bytes`
+  std::mutex mutex;           // held while packing; guards what follows
+  std::byte *place = nullptr; // where they will lie
+  size_t size = 0;            // of `place`
   std::optional<std::span<const std::byte>> bytes;
 };
 
@@ -71,8 +75,10 @@ Result<std::byte *> WeightTable::allocate(size_t bytes) {
   std::optional<size_t> rounded = alignUp(bytes, kBufferAlignment);
   if (rounded && *rounded > rest.size()) {
     size_t size = std::max(*rounded, std::clamp(plainBytes, kSmallest, kLargest));
-    AlignedBytes chunk = allocateAligned(size);
+    AlignedBytes chunk = size <= SIZE_MAX - kReadAhead ? allocateAligned(size + kReadAhead) : nullptr;
     if (chunk) {
+      // What is asked for there must have pages, or each line would take a search through their tables.
+      std::memset(chunk.get() + size, 0, kReadAhead);
       rest = {chunk.get(), size};
       chunks.emplace_back(std::move(chunk));
     } else {
@@ -110,7 +116,39 @@ void dropPages(std::span<const std::byte> bytes) {
   if (std::span<std::byte> pages = pagesOf(bytes); !pages.empty())
     (void)::madvise(pages.data(), pages.size(), MADV_DONTNEED);
 }
+/// Whether users of a plain row read it where it is.
+bool isReadInPlace(const WeightRow &row) {
+  return row.mapped || row.bytes.empty() || isAligned(row.bytes.data(), row.type);
+}
 } // namespace
+
+/// The entry of a layout of a row that is to be packed, and its key. A plain copy depends on nothing but the row: one
+/// key for all. Under the table's mutex.
+WeightTable::Packed &WeightTable::entryOf(std::string_view name, const WeightLayout &layout) {
+  bool plain = layout.layout == data::PackedLayout::Strided;
+  std::unique_ptr<Packed> &slot = packed[{std::string(name), plain ? WeightLayout() : layout}];
+  if (!slot)
+    slot = std::make_unique<Packed>();
+  return *slot;
+}
+
+/// Gives an entry its place, under its mutex.
+Status WeightTable::reserve(std::string_view name, const WeightRow &row, const WeightLayout &layout, Packed &entry) {
+  if (entry.place)
+    return Status::ok();
+  auto fail = [&](const Error &error) {
+    return Error{error.code, "weight '" + std::string(name) + "': " + error.message};
+  };
+  Result<size_t> bytes = packedSize(row.type, *elementCount(row.shape), layout);
+  if (!bytes)
+    return fail(bytes.error());
+  Result<std::byte *> memory = allocate(*bytes);
+  if (!memory)
+    return fail(memory.error());
+  entry.place = *memory;
+  entry.size = *bytes;
+  return Status::ok();
+}
 
 Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const WeightLayout &layout,
                                                     ThreadPool *pool) {
@@ -118,50 +156,45 @@ Result<std::span<const std::byte>> WeightTable::get(std::string_view name, const
   if (!row)
     return Error{ErrorCode::InvalidModel, "there is no weight '" + std::string(name) + "'"};
   bool plain = layout.layout == data::PackedLayout::Strided;
-  if (plain && (row->mapped || row->bytes.empty() || isAligned(row->bytes.data(), row->type))) {
-    std::lock_guard lock(mutex);
-    usedPlain.emplace(name);
-    return row->bytes;
-  }
-
-  // A plain copy depends on nothing but the row: one key for all.
-  std::pair<std::string, WeightLayout> key(name, plain ? WeightLayout() : layout);
-  std::shared_ptr<Packed> entry;
+  Packed *entry;
   bool keepPages;
   {
     std::lock_guard lock(mutex);
-    std::shared_ptr<Packed> &slot = packed[key];
-    if (!slot)
-      slot = std::make_shared<Packed>();
-    entry = slot;
     if (plain)
       usedPlain.emplace(name);
+    if (plain && isReadInPlace(*row))
+      return row->bytes;
+    entry = &entryOf(name, layout);
     keepPages = usedPlain.contains(name);
   }
   std::lock_guard packing(entry->mutex);
   if (entry->bytes)
     return *entry->bytes;
-  auto fail = [&](const Error &error) {
-    return Error{error.code, "weight '" + std::string(name) + "': " + error.message};
-  };
-  int64_t elements = *elementCount(row->shape);
-  Result<size_t> bytes = packedSize(row->type, elements, key.second);
-  if (!bytes)
-    return fail(bytes.error());
-  Result<std::byte *> memory = allocate(*bytes);
-  if (!memory)
-    return fail(memory.error());
+  if (Status status = reserve(name, *row, layout, *entry); !status)
+    return status.takeError();
   if (row->mapped)
     fetchPages(row->bytes);
-  packInto(row->type, elements, row->bytes.data(), key.second, *memory, pool);
+  packInto(row->type, *elementCount(row->shape), row->bytes.data(), layout, entry->place, pool);
   if (row->mapped && !keepPages)
     dropPages(row->bytes);
-  entry->bytes = std::span<const std::byte>(*memory, *bytes);
+  entry->bytes = std::span<const std::byte>(entry->place, entry->size);
   return *entry->bytes;
 }
 
 Result<std::vector<std::span<const std::byte>>> WeightTable::get(std::span<const WeightRequest> requests,
                                                                  ThreadPool &pool) {
+  // Places in the order asked for, which is that of use: what is asked for ahead of a row's end is the next row. What
+  // cannot have one fails below, where it is packed.
+  for (const WeightRequest &request : requests)
+    if (const WeightRow *row = find(request.name); row && request.layout.layout != data::PackedLayout::Strided) {
+      Packed *entry;
+      {
+        std::lock_guard lock(mutex);
+        entry = &entryOf(request.name, request.layout);
+      }
+      std::lock_guard packing(entry->mutex);
+      (void)reserve(request.name, *row, request.layout, *entry);
+    }
   // Plain ones first: what is read plain keeps its pages. Then the large ones, so that none is left alone at the end.
   std::vector<size_t> order(requests.size());
   std::iota(order.begin(), order.end(), size_t(0));

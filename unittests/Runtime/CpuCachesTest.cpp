@@ -3,6 +3,7 @@
 
 #include "gtest/gtest.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -17,9 +18,8 @@ struct Cache {
 class CpuCachesTest : public testing::Test {
 protected:
   void SetUp() override {
-    directory = testing::TempDir() + "rlx-caches-" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory);
-    std::filesystem::create_directories(directory);
+    directory = testing::TempDir() + "rlx-caches-XXXXXX";
+    ASSERT_NE(::mkdtemp(directory.data()), nullptr);
   }
   void TearDown() override { std::filesystem::remove_all(directory); }
   CpuCaches read(const std::vector<Cache> &caches) {

@@ -235,6 +235,25 @@ TEST(WeightTable, ManyThreadsShareOneCopy) {
   EXPECT_EQ(reinterpret_cast<const float *>(seen[0][0])[(1 * k + 1) * 16 + 1], 217.f);
 }
 
+/// A kernel asks for what lies behind its weight: that is the next one when they lie as they are used.
+TEST(WeightTable, RowsLieInTheOrderInWhichTheyAreAskedFor) {
+  WeightTable table;
+  // The largest is packed first, whatever the order.
+  const std::pair<const char *, int64_t> rows[] = {{"small", 3}, {"large", 400}, {"middle", 50}};
+  std::vector<WeightRequest> requests;
+  for (auto [name, k] : rows) {
+    ASSERT_TRUE(
+        table.add(name, row<float>(ElementType::F32, {k, 16}, std::vector<float>(static_cast<size_t>(k * 16)))));
+    requests.push_back({name, {PackedLayout::Panels16, k, 16, 16, 1, 0}});
+  }
+  auto pool = ThreadPool::create(2);
+  ASSERT_OK(pool);
+  auto got = table.get(requests, **pool);
+  ASSERT_OK(got);
+  EXPECT_EQ((*got)[1].data() - (*got)[0].data(), 3 * 64);
+  EXPECT_EQ((*got)[2].data() - (*got)[1].data(), 400 * 64);
+}
+
 TEST(WeightTable, ManyAtOnceReportTheFirstError) {
   WeightTable table;
   ASSERT_TRUE(table.add("w", row<float>(ElementType::F32, {2, 2}, {1, 2, 3, 4})));

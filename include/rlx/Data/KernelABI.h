@@ -131,12 +131,15 @@ using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_
 
 /// What KernelSpec.revision is for this build: goes up when the code that a spec
 /// stands for changes, so that no kernel of an older build is taken for it.
-inline constexpr uint32_t kEmitterRevision = 4;
+inline constexpr uint32_t kEmitterRevision = 5;
 
 /// Elements of a tile of a rank-1 Loops kernel.
 inline constexpr int64_t kLoopsBlock = 4096;
 /// Partial results of a reduced row.
 inline constexpr int64_t kReduceLanes = 32;
+/// Bytes ahead of what is read that a product asks for, which may lie behind its packed b: best where what is used next
+/// lies there. Nothing is read there; but memory that is not there takes longer to ask for.
+inline constexpr int64_t kReadAhead = 64 << 10;
 /// Columns of a packed panel.
 inline constexpr int64_t kPanel = 16;
 

@@ -78,7 +78,8 @@ public:
   /// let go of. With a pool, large rows are packed on its threads.
   /// Errors: no such row; an extent or stride that leaves the row; no memory.
   Result<std::span<const std::byte>> get(std::string_view name, const WeightLayout &layout, ThreadPool *pool = nullptr);
-  /// The same for many, in order, those that are not packed yet side by side.
+  /// The same for many, in order, those that are not packed yet on all threads. They lie one behind the other in that
+  /// order, which is best the one in which they are used: kernels ask for what lies behind a row while they end it.
   Result<std::vector<std::span<const std::byte>>> get(std::span<const WeightRequest> requests, ThreadPool &pool);
 
   /// Opens the rows of a .safetensors file, mapped, nothing copied. The file is
@@ -96,12 +97,14 @@ public:
 private:
   struct Packed;
   Result<std::byte *> allocate(size_t bytes);
+  Packed &entryOf(std::string_view name, const WeightLayout &layout);
+  Status reserve(std::string_view name, const WeightRow &row, const WeightLayout &layout, Packed &entry);
 
   std::map<std::string, WeightRow, std::less<>> table;
   size_t plainBytes = 0; // of all rows
 
   mutable std::mutex mutex; // guards the members below
-  std::map<std::pair<std::string, WeightLayout>, std::shared_ptr<Packed>> packed;
+  std::map<std::pair<std::string, WeightLayout>, std::unique_ptr<Packed>> packed; // none goes
   std::set<std::string, std::less<>> usedPlain;
   std::vector<std::shared_ptr<std::byte[]>> chunks; // what packed rows lie in
   std::span<std::byte> rest;                        // of the last one

@@ -44,8 +44,6 @@ constexpr unsigned kColumns = kPanel;
 constexpr int64_t kLine = 64, kPage = 4096;
 /// Of streams: every kLinesApart lines one is asked for, once every kTurns k.
 constexpr int64_t kTurns = 8, kLinesApart = 8;
-/// Bytes from a line that is read to the one that is asked for.
-constexpr int64_t kAhead = 64 << 10;
 
 class MatmulBuilder {
 public:
@@ -397,15 +395,13 @@ void MatmulBuilder::widenRows(Value *rows) {
 
 /// The lines to ask for while these panels are taken: far enough behind where those begin. Rows that take several tiles
 /// stay with the panels for long, and several panels are not read in the order of memory: then it is what comes behind
-/// all of them, at least. Behind the last panel there is nothing: then it is what is here already.
+/// all of them, at least. Behind the last panel lies what the next step reads.
 Value *MatmulBuilder::linesAhead(ArrayRef<Value *> panels) {
   int64_t bytes = kColumns * elementBytes(panelType) * static_cast<int64_t>(panels.size());
-  Value *behind = b.CreateBinaryIntrinsic(Intrinsic::smax, b.CreateMul(K, e.i64(bytes)), e.i64(kAhead));
+  Value *behind = b.CreateBinaryIntrinsic(Intrinsic::smax, b.CreateMul(K, e.i64(bytes)), e.i64(kReadAhead));
   if (panels.size() == 1)
-    behind = b.CreateSelect(b.CreateICmpEQ(tileCount, e.i64(1)), e.i64(kAhead), behind);
-  Value *from = b.CreateGEP(b.getInt8Ty(), panels[0], behind);
-  Value *end = e.elementPointer(bBase, panelType, b.CreateMul(panelsPerBatch, b.CreateMul(K, e.i64(kColumns))));
-  return b.CreateSelect(b.CreateICmpULT(from, end), from, panels[0]);
+    behind = b.CreateSelect(b.CreateICmpEQ(tileCount, e.i64(1)), e.i64(kReadAhead), behind);
+  return b.CreateGEP(b.getInt8Ty(), panels[0], behind);
 }
 
 /// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
@@ -500,9 +496,13 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
     return next;
   };
   auto turns = [&](Value *at, ArrayRef<Value *> now) {
+    // Behind a stream's panel comes the one that it takes next, which lies behind those of the other streams.
+    Value *there = b.CreateAdd(at, e.i64(kPage));
+    Value *others = b.CreateMul(panelBytes, e.i64(static_cast<int64_t>(panels.size()) - 1));
+    there = b.CreateSelect(b.CreateICmpSLT(there, e.i64(0)), there, b.CreateAdd(there, others));
     for (Value *panelEnd : panelEnds)
       for (int64_t line = 0; line < kTurns; line += kLinesApart)
-        ask(b.CreateGEP(b.getInt8Ty(), panelEnd, b.CreateAdd(at, e.i64(kPage + line * kLine))));
+        ask(b.CreateGEP(b.getInt8Ty(), panelEnd, b.CreateAdd(there, e.i64(line * kLine))));
     Value *end = b.CreateAdd(at, e.i64(kTurns * panelStep));
     return e.forLoop(at, b.CreateBinaryIntrinsic(Intrinsic::smin, end, e.i64(0)), step, now, turn);
   };
@@ -674,10 +674,8 @@ Value *MatmulBuilder::packedPanels(Value *tile, Value *panel) {
   Values panels;
   for (unsigned i = 0; i < *llvm::max_element(panelsOfRows); ++i)
     panels.push_back(panelAt(i ? b.CreateBinaryIntrinsic(Intrinsic::smin, b.CreateAdd(panel, e.i64(i)), last) : panel));
-  // Behind the range usually lies what this thread reads next. Behind the last panel there is nothing: then what is
-  // here already is asked for.
-  Value *behind = b.CreateAdd(panel, count);
-  ahead = panelAt(b.CreateSelect(b.CreateICmpSLT(behind, panelsPerBatch), behind, panel));
+  // Behind the range usually lies what this thread reads next.
+  ahead = panelAt(b.CreateAdd(panel, count));
   rowTiles(panels, panel, count);
   return b.CreateAdd(tile, count);
 }
