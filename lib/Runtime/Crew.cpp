@@ -203,7 +203,7 @@ void Crew::help(unsigned worker) {
 }
 
 std::shared_ptr<Crew> Crews::borrow(unsigned size) {
-  {
+  if (process == getpid()) {
     std::lock_guard lock(mutex);
     // The one used last.
     for (size_t i = idle.size(); i-- > 0;) {
@@ -218,6 +218,8 @@ std::shared_ptr<Crew> Crews::borrow(unsigned size) {
 }
 
 void Crews::giveBack(std::shared_ptr<Crew> crew) {
+  if (process != getpid())
+    return;
   std::shared_ptr<Crew> oldest; // goes after the lock
   std::lock_guard lock(mutex);
   if (idle.size() == kMostIdle) {

@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace rlx {
@@ -119,7 +120,7 @@ private:
 /// An engine's crews: those of runs that go on are lent. Thread safe.
 class Crews {
 public:
-  explicit Crews(ThreadPool &pool) : pool(pool) {}
+  explicit Crews(ThreadPool &pool) : pool(pool), process(getpid()) {}
 
   /// Of some size that a run has; allocates where none is idle.
   std::shared_ptr<Crew> borrow(unsigned size);
@@ -128,7 +129,8 @@ public:
 private:
   static constexpr size_t kMostIdle = 64;
   ThreadPool &pool;
-  std::mutex mutex; // guards `idle`
+  const pid_t process; ///< in a child made by fork() a helper that is not there may have the lock of an idle crew
+  std::mutex mutex;    // guards `idle`
   std::vector<std::shared_ptr<Crew>> idle;
 };
 

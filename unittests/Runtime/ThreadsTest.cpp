@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -211,6 +213,30 @@ TEST(Threads, HelpersTakePartAfterDroppedTasks) {
   });
   EXPECT_GE(most, 2u);
 }
+
+#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+/// Whoever was in an idle crew when the process was forked never leaves it in the child.
+TEST(Threads, IssueAChildHasTheCrewsOfItsParent) {
+  Bench bench = chain(engineWith(3));
+  EXPECT_GE(mostThreads(bench), 2u);
+  Values wanted = chainWanted(300);
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Crews &crews = bench.engine->parts().crews;
+    std::shared_ptr<Crew> first = crews.borrow(3), second;
+    Crew *address = first.get();
+    crews.giveBack(first);
+    bool fresh = first.use_count() == 1;
+    second = crews.borrow(3);
+    Result<Values> got = runChain(*bench.executable, 300);
+    _exit(fresh && second.get() != address && got && *got == wanted ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+#endif
 
 TEST(Threads, FirstErrorIsTheOneInOrder) {
   constexpr int64_t rows = 64, columns = 3000;
