@@ -477,8 +477,7 @@ size_t PlanForm::bytes() const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// What a form over a nest may come to: from `low` to `high`, unless some extent is 0. Ends that do not fit are those
-/// of 64 bits.
+/// What a form over a nest may come to: from `low` to `high`, unless some extent is 0.
 struct Reach {
   int64_t low, high;
   bool fits = true, empty = false;
@@ -490,17 +489,16 @@ struct Reach {
     }
     int64_t distance;
     int64_t &end = stride < 0 ? low : high;
-    if (checkedMul(extent - 1, stride, distance) && checkedAdd(end, distance, end))
-      return;
-    fits = false;
-    end = stride < 0 ? INT64_MIN : INT64_MAX;
+    fits &= checkedMul(extent - 1, stride, distance) && checkedAdd(end, distance, end);
   }
   void add(std::span<const int64_t> extents, std::span<const int64_t> strides) {
     for (size_t i = 0; i != extents.size(); ++i)
       add(extents[i], strides[i]);
   }
   bool isInside(int64_t count) const { return fits && low >= 0 && high < count; }
-  std::string text() const { return std::to_string(low) + " to " + std::to_string(high); }
+  std::string text() const {
+    return fits ? std::to_string(low) + " to " + std::to_string(high) : "further than 64 bits count";
+  }
 };
 } // namespace
 
@@ -582,7 +580,9 @@ Status StepReader::reach(uint32_t buffer, int64_t &offset, std::span<const int64
     return Status::ok();
   }
   if (!reach.isInside(elements))
-    return malformed("an operand reaches from element " + reach.text() + " of a buffer of " + std::to_string(elements));
+    return malformed(reach.fits ? "an operand reaches from element " + reach.text() + " of a buffer of " +
+                                      std::to_string(elements)
+                                : "an operand reaches " + reach.text());
   touched.push_back({buffer, reach.low, reach.high, isOutput});
   return Status::ok();
 }

@@ -1091,7 +1091,7 @@ TEST(Instantiate, UntrustedTemplates) {
       {"offset before the start", [](AddBias &t) { t.step->inputs[0]->offset = t.p.constant(-1); }, invalid, "reaches"},
       {"stride too large", [](AddBias &t) { t.step->inputs[0]->strides[0] = t.p.constant(1000); }, invalid, "reaches"},
       {"stride that overflows", [](AddBias &t) { t.step->outputs[0]->strides[1] = t.p.constant(INT64_MAX); }, invalid,
-       "reaches from element 0 to 9223372036854775807 of a buffer of 48"},
+       "an operand reaches further than 64 bits count"},
       {"negative stride", [](AddBias &t) { t.step->outputs[0]->strides[2] = t.p.constant(-1); }, invalid, "reaches"},
       {"loops too long", [](AddBias &t) { t.step->iteration[0] = t.p.constant(1000); }, invalid, "reaches"},
       {"loops overflow", [](AddBias &t) { t.step->iteration[0] = t.p.constant(INT64_MAX); }, ErrorCode::OutOfRange,
