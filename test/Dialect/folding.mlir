@@ -251,3 +251,38 @@ rlx.graph @numbers() -> (tensor<2xi64>) {
   // CHECK: rlx.output %[[NUMBERS]]
   rlx.output %0 : tensor<2xi64>
 }
+
+// Two conversions of which the first keeps every integer are one; others stay two.
+// CHECK-LABEL: @issue_conversions_around_a_zero_point
+// CHECK-DAG: %[[BYTE:.*]] = rlx.convert %arg0 : tensor<4xi8> -> tensor<4xf32>
+// CHECK-DAG: %[[UNSIGNED:.*]] = rlx.convert %arg1 : tensor<4xui8> -> tensor<4xf32>
+// CHECK-DAG: %[[WRAPPED:.*]] = rlx.convert %arg0 : tensor<4xi8> -> tensor<4xui8>
+// CHECK-DAG: %[[LOST:.*]] = rlx.convert %[[WRAPPED]] : tensor<4xui8> -> tensor<4xf32>
+// CHECK-DAG: %[[FLAG:.*]] = rlx.convert %arg0 : tensor<4xi8> -> tensor<4xi1>
+// CHECK-DAG: %[[ONE:.*]] = rlx.convert %[[FLAG]] : tensor<4xi1> -> tensor<4xf32>
+// CHECK: rlx.output %[[BYTE]], %[[UNSIGNED]], %[[LOST]], %[[ONE]]
+rlx.graph @issue_conversions_around_a_zero_point(%x: tensor<4xi8>, %u: tensor<4xui8>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = rlx.convert %x : tensor<4xi8> -> tensor<4xi32>
+  %1 = rlx.convert %0 : tensor<4xi32> -> tensor<4xf32>
+  %2 = rlx.convert %u : tensor<4xui8> -> tensor<4xi16>
+  %3 = rlx.convert %2 : tensor<4xi16> -> tensor<4xf32>
+  %4 = rlx.convert %x : tensor<4xi8> -> tensor<4xui8>
+  %5 = rlx.convert %4 : tensor<4xui8> -> tensor<4xf32>
+  %6 = rlx.convert %x : tensor<4xi8> -> tensor<4xi1>
+  %7 = rlx.convert %6 : tensor<4xi1> -> tensor<4xf32>
+  rlx.output %1, %3, %5, %7 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// One value everywhere is converted whatever the size: zero points of as many columns as a weight has.
+// CHECK-LABEL: @issue_zero_points_of_many_columns
+// CHECK: %[[C:.*]] = rlx.constant dense<-3> : tensor<1x4096xi32>
+// CHECK: rlx.output %arg0, %[[C]]
+rlx.graph @issue_zero_points_of_many_columns(%x: tensor<2x4096xi32>) -> (tensor<2x4096xi32>, tensor<1x4096xi32>) {
+  %z = rlx.constant dense<0> : tensor<1x4096xi8>
+  %0 = rlx.convert %z : tensor<1x4096xi8> -> tensor<1x4096xi32>
+  %1 = rlx.sub %x, %0 : tensor<2x4096xi32>, tensor<1x4096xi32> -> tensor<2x4096xi32>
+  %c = rlx.constant dense<-3> : tensor<1x4096xi8>
+  %2 = rlx.convert %c : tensor<1x4096xi8> -> tensor<1x4096xi32>
+  rlx.output %1, %2 : tensor<2x4096xi32>, tensor<1x4096xi32>
+}

@@ -552,3 +552,23 @@ rlx.graph @exact_integers(%x: tensor<4xi32>, %b: tensor<4xi1>) -> (tensor<4xi32>
   %5 = rlx.and %b, %true : tensor<4xi1>, tensor<i1> -> tensor<4xi1>
   rlx.output %0, %1, %2, %3, %4, %5 : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi1>
 }
+
+// DequantizeLinear with zero points that are zero, as quantisers write it for signed weights: bytes stay bytes.
+// CHECK-LABEL: @issue_zero_points_that_are_zero
+// CHECK-DAG: %[[W:.*]] = rlx.weight "q" : tensor<8x300xi8>
+// CHECK-DAG: %[[S:.*]] = rlx.weight "s" : tensor<1x300xf32>
+// CHECK: %[[M:.*]] = rlx.matmul %arg0, %[[W]] : tensor<2x8xf32>, tensor<8x300xi8>
+// CHECK: %[[R:.*]] = rlx.mul %[[M]], %[[S]]
+// CHECK: rlx.output %[[R]]
+rlx.graph @issue_zero_points_that_are_zero(%x: tensor<2x8xf32>) -> (tensor<2x300xf32>) {
+  %w = rlx.weight "q" : tensor<8x300xi8>
+  %s = rlx.weight "s" : tensor<1x300xf32>
+  %z = rlx.constant dense<0> : tensor<1x300xi8>
+  %0 = rlx.convert %w : tensor<8x300xi8> -> tensor<8x300xi32>
+  %1 = rlx.convert %z : tensor<1x300xi8> -> tensor<1x300xi32>
+  %2 = rlx.sub %0, %1 : tensor<8x300xi32>, tensor<1x300xi32> -> tensor<8x300xi32>
+  %3 = rlx.convert %2 : tensor<8x300xi32> -> tensor<8x300xf32>
+  %4 = rlx.mul %3, %s : tensor<8x300xf32>, tensor<1x300xf32> -> tensor<8x300xf32>
+  %5 = rlx.matmul %x, %4 : tensor<2x8xf32>, tensor<8x300xf32> -> tensor<2x300xf32>
+  rlx.output %5 : tensor<2x300xf32>
+}

@@ -468,26 +468,48 @@ private:
 
 } // namespace
 
+/// An integer as another integer type holds it: what does not fit wraps, and i1 is "not zero".
+static APInt convertInteger(const APInt &value, Type from, Type to) {
+  if (to.isInteger(1))
+    return APInt(1, !value.isZero());
+  bool zeroExtends = from.isUnsignedInteger() || from.isInteger(1);
+  unsigned width = to.getIntOrFloatBitWidth();
+  return zeroExtends ? value.zextOrTrunc(width) : value.sextOrTrunc(width);
+}
+
+/// Whether every integer of `from` is one of `to` too.
+static bool keepsIntegers(Type from, Type to) {
+  if (!isa<IntegerType>(from) || !isa<IntegerType>(to) || to.isInteger(1))
+    return false;
+  bool fromSigned = !from.isUnsignedInteger() && !from.isInteger(1), toSigned = !to.isUnsignedInteger();
+  unsigned fromWidth = from.getIntOrFloatBitWidth(), toWidth = to.getIntOrFloatBitWidth();
+  return fromSigned ? toSigned && toWidth >= fromWidth : toWidth >= fromWidth + toSigned;
+}
+
 OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
   RankedTensorType type = getType();
   if (getInput().getType() == type)
     return getInput();
+  // Two steps of which the first loses nothing are one: what exporters write around a zero point.
+  if (auto inner = getInput().getDefiningOp<ConvertOp>();
+      inner && keepsIntegers(inner.getInput().getType().getElementType(), inner.getType().getElementType())) {
+    getInputMutable().assign(inner.getInput());
+    return getResult();
+  }
   Type element = type.getElementType();
-  if (!isSmall(type) || !isa<IntegerType>(element))
+  if (!isPlain(type) || !isa<IntegerType>(element))
+    return {};
+  // A splat stays one, whatever its size.
+  if (auto dense = dyn_cast_or_null<DenseIntElementsAttr>(adaptor.getInput()); dense && dense.isSplat())
+    return DenseElementsAttr::get(RankedTensorType::get(type.getShape(), element),
+                                  convertInteger(dense.getSplatValue<APInt>(), dense.getElementType(), element));
+  if (!isSmall(type))
     return {};
   if (std::optional<Cells> cells = getCells(getInput(), adaptor.getInput());
       cells && !cells->isSymbolic() && isa<IntegerType>(cells->elementType)) {
-    bool zeroExtends = cells->elementType.isUnsignedInteger() || cells->elementType.isInteger(1);
-    unsigned width = element.getIntOrFloatBitWidth();
     SmallVector<Cell> results;
-    for (size_t i = 0; i < cells->elements.size(); ++i) {
-      APInt value = cells->integer(i);
-      if (element.isInteger(1))
-        value = APInt(1, !value.isZero());
-      else
-        value = zeroExtends ? value.zextOrTrunc(width) : value.sextOrTrunc(width);
-      results.push_back(makeCell(element, value));
-    }
+    for (size_t i = 0; i < cells->elements.size(); ++i)
+      results.push_back(makeCell(element, convertInteger(cells->integer(i), cells->elementType, element)));
     return fromCells(type, results);
   }
   if (!element.isSignlessInteger(64))
