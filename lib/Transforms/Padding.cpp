@@ -177,9 +177,14 @@ public:
   Follower(ir::GraphOp graph, llvm::StringRef dim) : graph(graph), dim(dim), symbol(DimExpr::symbol(dim.str())) {}
 
   Verdict run() {
-    for (ir::ConstraintAttr constraint : graph.getConstraintList())
-      if (mentions(constraint.getPredicate().lhs, dim) || mentions(constraint.getPredicate().rhs, dim))
-        return "the constraint '" + constraint.getPredicate().str() + "' speaks of it";
+    for (ir::ConstraintAttr constraint : graph.getConstraintList()) {
+      // A bound is a check, made at the sizes given and at those of the bucket. What is equal or stretched is more:
+      // it says what a size means, which may change with it.
+      const DimPredicate &predicate = constraint.getPredicate();
+      bool bound = predicate.kind == DimPredicate::Kind::Less || predicate.kind == DimPredicate::Kind::LessEqual;
+      if (!bound && (mentions(predicate.lhs, dim) || mentions(predicate.rhs, dim)))
+        return "the constraint '" + predicate.str() + "' speaks of it";
+    }
     for (auto [i, argument] : llvm::enumerate(graph.getBody().getArguments())) {
       Followed input;
       if (Verdict why = follow(argument, input))

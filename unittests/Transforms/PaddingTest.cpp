@@ -42,6 +42,26 @@ TEST_F(PaddingTest, RowsOfAPerceptronAreApart) {
             "");
 }
 
+TEST_F(PaddingTest, issue_BoundsAreChecksWhatIsEqualIsMore) {
+  // A bound holds at the sizes given and at the bucket's, or the run is refused: it says nothing else. Importers leave
+  // one wherever a -1 of a reshape divides.
+  auto withConstraint = [](StringRef constraint) {
+    return (R"(
+    rlx.graph @main(%x: tensor<?x?xf32, #rlx.dims<[B, S]>>) -> tensor<?x?xf32, #rlx.dims<[B, S]>>
+        attributes {constraints = [#rlx.constraint<")" +
+            constraint + R"(", "why">], dims = [#rlx.dim<"B">, #rlx.dim<"S">]} {
+      %0 = rlx.exp %x : tensor<?x?xf32, #rlx.dims<[B, S]>> -> tensor<?x?xf32, #rlx.dims<[B, S]>>
+      rlx.output %0 : tensor<?x?xf32, #rlx.dims<[B, S]>>
+    })")
+        .str();
+  };
+  EXPECT_EQ(obstacle("B", withConstraint("1 <= 32*B*S")), "");
+  EXPECT_EQ(obstacle("B", withConstraint("B < S")), "");
+  EXPECT_EQ(obstacle("B", withConstraint("broadcastable(S, min(S, 512))")), "");
+  EXPECT_THAT(obstacle("S", withConstraint("broadcastable(S, min(S, 512))")), HasSubstr("speaks of it"));
+  EXPECT_THAT(obstacle("B", withConstraint("B == S")), HasSubstr("the constraint 'B == S' speaks of it"));
+}
+
 TEST_F(PaddingTest, SumsAlongTheDimNeedZeros) {
   // Padded inputs are zeros, and a sum is the same with them; after exp they are ones.
   const char *sum = R"(
