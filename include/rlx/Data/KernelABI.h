@@ -98,7 +98,9 @@ struct ErrorWord {
 ///   program:  value 0 = the sum (accumulator type), then epilogue inputs.
 ///   spec.inputs lists the epilogue inputs only; InnerMode speaks of n.
 ///   row_class: kMatmulFewRows where 1 <= M <= kMatmulFewRows, else kMatmulManyRows (any M serves where the sums are
-///             not f32). A kernel may take neighbouring panels of its range at once: ranges of four are best.
+///             not f32). A kernel may take neighbouring panels of its range at
+///             once, and takes as long for fewer: ranges of eight (bytes, two
+///             rows at most), else of four, are best.
 ///   order:    each sum takes k = 0, 1, ... in turn in one accumulator (fma).
 ///
 /// Attention         (Bt = batch_rank) softmax(program(q k^T)) v, a row of scores at a time

@@ -10,15 +10,15 @@
 //
 // Weights seldom come from a near cache, and few rows need them faster than
 // caches notice by themselves. So lines that come next are asked for, in one of
-// two ways (measured on Zen 4, as shares of what reading alone gives):
+// two ways (measured on Zen 4):
 //   - Several panels at once are as many streams, and of each a line now and then
 //     is asked for a page ahead, where the processor then follows by itself. Best
 //     from memory: to ask for every line keeps all of the few places for lines
 //     that are on their way occupied, a third slower.
 //   - One panel at a time is one stream, of which every line is asked for, long
 //     before. Best from the last cache, from which lines come sooner.
-//
-//
+// Behind the last panel that is what the next step reads: packed weights lie in
+// the order of their use.
 //===----------------------------------------------------------------------===//
 #include "ByteRows.h"
 #include "rlx/Codegen/ElementProgram.h"
@@ -422,7 +422,7 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   // What comes next, as said above. The share of a tile of rows begins where the tile's own would.
   bool streams = packed && !cached && spec.row_class == kMatmulFewRows && panelStep == kLine && panels.size() > 1;
   Value *askStep = nullptr;
-  if (ahead && !streams && bytes <= 2 * kLine) {
+  if (packed && !streams && bytes <= 2 * kLine) {
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
     Value *share = b.CreateMul(b.CreateMul(tile, K), askStep);
     carried.push_back(b.CreateGEP(b.getInt8Ty(), linesAhead(panels), share));
