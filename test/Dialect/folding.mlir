@@ -274,6 +274,19 @@ rlx.graph @issue_conversions_around_a_zero_point(%x: tensor<4xi8>, %u: tensor<4x
   rlx.output %1, %3, %5, %7 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
+// Nothing says yet that two and three elements are no sizes of one tensor: folded, a third element was read that was
+// not there.
+// CHECK-LABEL: @issue_conversions_around_unknown_sizes
+// CHECK: %[[WIDE:.*]] = rlx.convert %{{.*}} : tensor<2xi8> -> tensor<?xi32>
+// CHECK: %[[Y:.*]] = rlx.convert %[[WIDE]] : tensor<?xi32> -> tensor<3xi64>
+// CHECK: rlx.output %[[Y]]
+rlx.graph @issue_conversions_around_unknown_sizes() -> (tensor<3xi64>) {
+  %c = rlx.constant dense<[5, 6]> : tensor<2xi8>
+  %0 = rlx.convert %c : tensor<2xi8> -> tensor<?xi32>
+  %1 = rlx.convert %0 : tensor<?xi32> -> tensor<3xi64>
+  rlx.output %1 : tensor<3xi64>
+}
+
 // One value everywhere is converted whatever the size: zero points of as many columns as a weight has.
 // CHECK-LABEL: @issue_zero_points_of_many_columns
 // CHECK: %[[C:.*]] = rlx.constant dense<-3> : tensor<1x4096xi32>

@@ -490,9 +490,11 @@ OpFoldResult ConvertOp::fold(FoldAdaptor adaptor) {
   RankedTensorType type = getType();
   if (getInput().getType() == type)
     return getInput();
-  // Two steps of which the first loses nothing are one: what exporters write around a zero point.
+  // Two steps of which the first loses nothing are one: what exporters write around a zero point. Not where sizes are
+  // still unknown in between: what lies on either side of that need not agree.
   if (auto inner = getInput().getDefiningOp<ConvertOp>();
-      inner && keepsIntegers(inner.getInput().getType().getElementType(), inner.getType().getElementType())) {
+      inner && inner.getType() == inner.getInput().getType().clone(inner.getType().getElementType()) &&
+      keepsIntegers(inner.getInput().getType().getElementType(), inner.getType().getElementType())) {
     getInputMutable().assign(inner.getInput());
     return getResult();
   }
