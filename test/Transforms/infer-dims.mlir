@@ -113,3 +113,24 @@ rlx.graph @ranges_prove(%x: tensor<512x4xf32>, %i: tensor<?xf32, #rlx.dims<[S]>>
   %0 = rlx.slice %x starts [0, 0] steps [1, 1] : tensor<512x4xf32> -> tensor<?x4xf32, #rlx.dims<[S, 4]>>
   rlx.output %0 : tensor<?x4xf32, #rlx.dims<[S, 4]>>
 }
+
+// 3*M is never 1, so that broadcast(N, 3*M) is 3*M whatever N is; that N is 1 or 3*M is asked for all the same.
+// CHECK-LABEL: @issue_repeated_to_a_multiple
+// CHECK-SAME: #rlx.constraint<"broadcastable(N, 3*M)"
+rlx.graph @issue_repeated_to_a_multiple(%i: tensor<?xf32, #rlx.dims<[N]>>, %k: tensor<?xf32, #rlx.dims<[M]>>)
+    -> tensor<2x?xf32, #rlx.dims<[2, 3*M]>> attributes {dims = [#rlx.dim<"N">, #rlx.dim<"M">]} {
+  %0 = rlx.broadcast_to %i : tensor<?xf32, #rlx.dims<[N]>> -> tensor<2x?xf32, #rlx.dims<[2, 3*M]>>
+  rlx.output %0 : tensor<2x?xf32, #rlx.dims<[2, 3*M]>>
+}
+
+// The same of attention's mask.
+// CHECK-LABEL: @issue_mask_of_a_multiple
+// CHECK-SAME: #rlx.constraint<"broadcastable(M, 3*T)"
+rlx.graph @issue_mask_of_a_multiple(%q: tensor<1x2x8xf32>, %k: tensor<1x?x8xf32, #rlx.dims<[1, 3*T, 8]>>,
+                                    %m: tensor<2x?xf32, #rlx.dims<[2, M]>>) -> tensor<1x2x8xf32>
+    attributes {dims = [#rlx.dim<"T">, #rlx.dim<"M">]} {
+  %0 = rlx.attention %q, %k, %k mask %m : tensor<2x?xf32, #rlx.dims<[2, M]>> scale 1.0
+    : tensor<1x2x8xf32>, tensor<1x?x8xf32, #rlx.dims<[1, 3*T, 8]>>, tensor<1x?x8xf32, #rlx.dims<[1, 3*T, 8]>>
+    -> tensor<1x2x8xf32>
+  rlx.output %0 : tensor<1x2x8xf32>
+}

@@ -220,7 +220,7 @@ void AttentionOp::collectRequirements(SmallVectorImpl<Requirement> &requirements
       continue;
     // As of broadcast_to.
     DimPredicate repeats{DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, score), score};
-    if (score.isConstant() && score.constant() != 1)
+    if (isCertain(repeats) || (score.isConstant() && score.constant() != 1))
       repeats = {DimPredicate::Kind::Broadcastable, size, score};
     require(requirements, std::move(repeats),
             "rlx.attention: mask size " + Twine(size.str()) + " is neither 1 nor " + score.str());
