@@ -269,6 +269,12 @@ public:
           binding = {{"N", 5}, {"M", n}};
         std::vector<Value> given = inputsOf(*loaded->model, binding);
         auto expected = plain.run(given), got = padded.run(given);
+        // A bound that holds at these sizes may not hold at the bucket's: nobody runs there.
+        if (expected && !got && got.error().message.starts_with("at the bucket ")) {
+          binding[dim->name] = 40;
+          ASSERT_FALSE(plain->prepare(binding)) << got.error().message << built->text();
+          continue;
+        }
         ASSERT_EQ(static_cast<bool>(expected), static_cast<bool>(got))
             << (expected ? got.error().message : expected.error().message) << built->text();
         if (!expected)
