@@ -229,10 +229,11 @@ class CostTest(Folder):
     def test_counts_what_is_used(self):
         cost = catalog.cost(tiny_model(self.folder), {"x": np.ones((2, 3, 4), np.float32)})
         # Two products of 6 rows, 4 columns and 4 terms; the weight is 16 bytes and goes by twice.
-        self.assertEqual(cost, catalog.Cost(flops=2 * 2 * 6 * 4 * 4, traffic=32, resident=16))
+        self.assertEqual(cost, catalog.Cost(flops=2 * 2 * 6 * 4 * 4, order=[(0, 16), (0, 16)]))
+        self.assertEqual((cost.traffic, cost.resident), (32, 16))
 
     def test_limit_is_the_larger(self):
-        cost = catalog.Cost(flops=1e9, traffic=1e7, resident=1e7)
+        cost = catalog.Cost(flops=1e9, order=[(0, 6000000), (6000000, 4000000)])
         self.assertAlmostEqual(cost.limit_ms(peak_gflops=100, read_gbs=10), 10)
         self.assertAlmostEqual(cost.limit_ms(peak_gflops=1000, read_gbs=2), 5)
 
@@ -249,7 +250,7 @@ class RowTest(unittest.TestCase):
             worker(workers.OPENVINO_DEFAULT): [1.0],
         }
         timing = {"times": times, "limits": {("peak", 1): 100.0, ("read", 1): 10.0}}
-        cost = catalog.Cost(flops=1.5e8, traffic=1, resident=1)
+        cost = catalog.Cost(flops=1.5e8, order=[(0, 1)])
         (row,) = compare.rows_of(catalog.Case("minilm", "1x16"), dict.fromkeys(times, 0.0), timing, cost, [1])
         self.assertEqual(row["best_peer"], "openvino static")
         self.assertEqual(row["ratio"], 0.75)

@@ -664,6 +664,8 @@ class SizesTest(Folder):
 
     def test_prepare_hears_ctrl_c(self):
         exe = self.two()
+        # A shell's background jobs ignore it from the beginning, and their Python with them.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         exe.prepare(batch=1, length=1)
 
         def interrupt() -> None:
@@ -1331,6 +1333,7 @@ class ProcessTest(Folder):
         self.two()
         out = self.run_program(
             "import os, signal, sys, threading, time, rlx\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored in a shell's background jobs
             "exe = rlx.load(sys.argv[1])\n"
             "p = exe.prepare(batch=range(1, 3000), background=True, length=1, progress=lambda _: time.sleep(0.02))\n"
             "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
