@@ -882,7 +882,8 @@ class StateTest(Folder):
     def test_issue_close_while_it_is_used(self):
         # A preparation that somebody waits for, an engine that somebody loads with.
         exe = self.add()
-        preparation = exe.prepare(batch=range(1, 2000), background=True)
+        # Slow, or it may be done before it is closed.
+        preparation = exe.prepare(batch=range(1, 2000), background=True, progress=lambda _: time.sleep(0.02))
         ended = []
 
         def wait():
