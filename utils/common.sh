@@ -81,7 +81,8 @@ missing_packages() {
 }
 
 has_candidate() {
-  apt-cache policy "$1" | grep -q 'Candidate: [0-9]'
+  # Not -q: it ends early, and apt-cache's broken pipe would be the answer.
+  apt-cache policy "$1" | grep 'Candidate: [0-9]' >/dev/null
 }
 
 # LLVM 22 lies in the security suite, which a root made by debootstrap does not list: the suite is taken from the
@@ -127,7 +128,7 @@ make_venv() {
   cp utils/requirements.txt "$venv/requirements.txt"
 }
 
-# A preset may be applied once to a folder: CMake takes the compiler's name, given again, for another compiler.
+# A folder that has been configured keeps what it was configured with.
 configure() {
   local stamp="$build_dir/CMakePresets.json"
   if [ -f "$build_dir/build.ninja" ] && cmp -s CMakePresets.json "$stamp"; then

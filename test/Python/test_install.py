@@ -173,7 +173,8 @@ class InstallTest(unittest.TestCase):
             "cmake_minimum_required(VERSION 3.20)\nproject(asks LANGUAGES C CXX)\n"
             "find_package(Rlx ${asked} REQUIRED)\nif(NOT TARGET Rlx::Runtime)\nmessage(FATAL_ERROR no)\nendif()\n"
         )
-        ask = ["cmake", "-S", source, "-B", self.folder / "asks-build", f"-DCMAKE_PREFIX_PATH={self.prefix}"]
+        ask = ["cmake", "-G", "Ninja", "-S", source, "-B", self.folder / "asks-build"]
+        ask += [f"-DCMAKE_PREFIX_PATH={self.prefix}"]
         run(*ask, "-Dasked=")
         with self.assertRaisesRegex(AssertionError, "no component Pallas"):
             run(*ask, "-Dasked=COMPONENTS;Pallas")
