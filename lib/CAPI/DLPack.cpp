@@ -72,8 +72,8 @@ bool isContiguous(std::span<const int64_t> shape, const int64_t *strides) {
 /// Copies `shape` elements of T, of one axis at least, that lie at multiples of `strides` to `to`, in order.
 template <typename T> T *gather(std::span<const int64_t> shape, const int64_t *strides, const std::byte *from, T *to) {
   for (int64_t i = 0; i != shape[0]; ++i) {
-    const std::byte *at =
-        from + i * strides[0] * static_cast<int64_t>(sizeof(T)); // of one element any stride may be said
+    // Of one element any stride may be said.
+    const std::byte *at = from + i * strides[0] * static_cast<int64_t>(sizeof(T));
     if (shape.size() == 1)
       std::memcpy(to++, at, sizeof(T));
     else

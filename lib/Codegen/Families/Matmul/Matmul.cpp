@@ -19,6 +19,7 @@
 //     before. Best from the last cache, from which lines come sooner.
 // Behind the last panel that is what the next step reads: packed weights lie in
 // the order of their use.
+//
 //===----------------------------------------------------------------------===//
 #include "ByteRows.h"
 #include "rlx/Codegen/ElementProgram.h"

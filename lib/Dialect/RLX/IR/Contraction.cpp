@@ -216,13 +216,8 @@ void AttentionOp::collectRequirements(SmallVectorImpl<Requirement> &requirements
   TensorShape mask = shapeOf(getMask());
   for (size_t i = 0; i < mask.rank(); ++i) {
     const DimExpr &size = mask.dims[i], &score = query.dims[rank - mask.rank() + i];
-    if (size == score || size.constant() == 1)
-      continue;
-    // As of broadcast_to.
-    DimPredicate repeats{DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, score), score};
-    if (isCertain(repeats) || (score.isConstant() && score.constant() != 1))
-      repeats = {DimPredicate::Kind::Broadcastable, size, score};
-    require(requirements, std::move(repeats),
-            "rlx.attention: mask size " + Twine(size.str()) + " is neither 1 nor " + score.str());
+    if (std::optional<DimPredicate> repeats = repeatsTo(size, score))
+      require(requirements, std::move(*repeats),
+              "rlx.attention: mask size " + Twine(size.str()) + " is neither 1 nor " + score.str());
   }
 }

@@ -112,16 +112,9 @@ void BroadcastToOp::collectRequirements(SmallVectorImpl<Requirement> &requiremen
   TensorShape from = shapeOf(getInput()), to = shapeOf(getResult());
   for (size_t i = 0; i < from.rank(); ++i) {
     const DimExpr &size = from.dims[i], &target = to.dims[to.rank() - from.rank() + i];
-    if (size == target || size.constant() == 1)
-      continue;
-    // broadcast(N, M) == M says that N is 1 or M, also when M is 1. Against what is never 1 (7, 3*M) the expression is
-    // just that, and says nothing of N.
-    DimPredicate repeats{DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, target),
-                         target};
-    if (isCertain(repeats) || (target.isConstant() && target.constant() != 1))
-      repeats = {DimPredicate::Kind::Broadcastable, size, target};
-    require(requirements, std::move(repeats),
-            "rlx.broadcast_to: axis " + Twine(i) + ": size " + size.str() + " is neither 1 nor " + target.str());
+    if (std::optional<DimPredicate> repeats = repeatsTo(size, target))
+      require(requirements, std::move(*repeats),
+              "rlx.broadcast_to: axis " + Twine(i) + ": size " + size.str() + " is neither 1 nor " + target.str());
   }
 }
 

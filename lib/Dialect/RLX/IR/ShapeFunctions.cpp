@@ -124,6 +124,17 @@ void rlx::ir::detail::requireEqual(Operation *op, SmallVectorImpl<Requirement> &
 
 TensorShape rlx::ir::detail::shapeOf(Value value) { return getShape(cast<RankedTensorType>(value.getType())); }
 
+std::optional<DimPredicate> rlx::ir::detail::repeatsTo(const DimExpr &size, const DimExpr &target) {
+  if (size == target || size.constant() == 1)
+    return std::nullopt;
+  // broadcast(N, M) == M says that N is 1 or M, also when M is 1. Against what is never 1 (7, 3*M) the expression is
+  // just that, and says nothing of N.
+  DimPredicate repeats{DimPredicate::Kind::Equal, size.isConstant() ? size : DimExpr::broadcast(size, target), target};
+  if (isCertain(repeats) || (target.isConstant() && target.constant() != 1))
+    return DimPredicate{DimPredicate::Kind::Broadcastable, size, target};
+  return repeats;
+}
+
 void rlx::ir::detail::requireBroadcast(Operation *op, SmallVectorImpl<Requirement> &requirements) {
   SmallVector<TensorShape> shapes;
   size_t rank = 0;

@@ -85,6 +85,8 @@ mlir::FailureOr<DimExpr> joinEqual(EmitError emit, const DimExpr &a, const DimEx
 void require(llvm::SmallVectorImpl<Requirement> &requirements, DimPredicate predicate, const llvm::Twine &message);
 void requireEqual(mlir::Operation *op, llvm::SmallVectorImpl<Requirement> &requirements, const DimExpr &a,
                   const DimExpr &b, const llvm::Twine &what);
+/// What must hold for an axis of `size` to be repeated to `target`: that it is one or the other. Nothing where it is.
+std::optional<DimPredicate> repeatsTo(const DimExpr &size, const DimExpr &target);
 /// Every pair of operands broadcasts, axis by axis from the last.
 void requireBroadcast(mlir::Operation *op, llvm::SmallVectorImpl<Requirement> &requirements);
 /// Shape of an operand or result.
