@@ -355,6 +355,8 @@ struct Tally {
   Group many[2], few[2]; ///< f32 weights, 8-bit weights
 };
 
+/// A turn of few rows, which read as fast as caches allow: until these keep what they will keep.
+constexpr double kSteadySeconds = 0.02;
 constexpr double kShareOfPeak = 0.88, kShareOfLimit = 0.85, kAhead = 0.9;
 
 /// One weight, at each number of rows. False when an answer is wrong.
@@ -405,7 +407,10 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
       }
       race.add(call);
     }
-    race.run(bench.rounds);
+    if (rows <= kMatmulFewRows)
+      race.run((bench.rounds + 1) / 2, kSteadySeconds);
+    else
+      race.run(bench.rounds);
     double flops = 2.0 * static_cast<double>(rows * shape.N * shape.K);
     double bytes = static_cast<double>(ours.packedBytes);
     double ofPeak = race.shareOfPeak(0, flops), ofLimit = race.shareOfLimit(0, flops, bytes);

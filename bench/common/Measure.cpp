@@ -229,11 +229,13 @@ static size_t shareOf(size_t bytes, int threads) {
   return bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
 }
 
-std::vector<double> Memory::readEach(int threads) { return readEach({{0, impl->bytes}}, threads); }
+std::vector<double> Memory::readEach(int threads, double seconds) {
+  return readEach({{0, impl->bytes}}, threads, seconds);
+}
 double Memory::read(int threads) { return std::ranges::max(readEach(threads)); }
 double Memory::read(const std::vector<Piece> &order, int threads) { return std::ranges::max(readEach(order, threads)); }
 
-std::vector<double> Memory::readEach(const std::vector<Piece> &order, int threads) {
+std::vector<double> Memory::readEach(const std::vector<Piece> &order, int threads, double seconds) {
   std::vector<double> each;
   size_t share = 0;
   for (const Piece &piece : order) {
@@ -241,7 +243,7 @@ std::vector<double> Memory::readEach(const std::vector<Piece> &order, int thread
       return {0};
     share += shareOf(piece.bytes, threads);
   }
-  int repeats = passes(share * static_cast<size_t>(threads));
+  int fewest = passes(share * static_cast<size_t>(threads));
   for (size_t streams : {1, 4, 8}) {
     auto pass = [&](int number, int repeats) {
       double sum = 0;
@@ -255,9 +257,12 @@ std::vector<double> Memory::readEach(const std::vector<Piece> &order, int thread
         sink = sum;
     };
     // What caches keep of it from pass to pass is theirs again, not the last contestant's.
-    together(threads, [&](int number) { pass(number, 1); });
-    double seconds = together(threads, [&](int number) { pass(number, repeats); });
-    each.push_back(static_cast<double>(share) * threads * repeats / seconds * 1e-9);
+    double once = together(threads, [&](int number) { pass(number, 1); });
+    int repeats = std::max(fewest, static_cast<int>(std::min(seconds / std::max(once, 1e-8), 1e6)));
+    if (seconds > 0)
+      together(threads, [&](int number) { pass(number, repeats); });
+    double taken = together(threads, [&](int number) { pass(number, repeats); });
+    each.push_back(static_cast<double>(share) * threads * repeats / taken * 1e-9);
   }
   return each;
 }
@@ -310,7 +315,7 @@ void Race::run(int rounds, double turnSeconds) {
   for (int round = 0; round < rounds; ++round) {
     peaks.push_back(fmaPeak(threads));
     if (memory)
-      reads.push_back(memory->readEach(threads));
+      reads.push_back(memory->readEach(threads, turnSeconds));
     for (size_t i = 0; i < contestants.size(); ++i) {
       size_t who = (i + static_cast<size_t>(round)) % contestants.size();
       if (round % 2)

@@ -60,8 +60,9 @@ public:
   struct Piece {
     size_t offset, bytes;
   };
-  /// GB/s of reading all of it in 1, in 4 and in 8 streams a thread. One sample of a few ms for each.
-  std::vector<double> readEach(int threads = 1);
+  /// GB/s of reading all of it in 1, in 4 and in 8 streams a thread. One sample for each, of a few ms, or of `seconds`
+  /// if that is longer, after as long a time of reading unmeasured.
+  std::vector<double> readEach(int threads = 1, double seconds = 0);
   /// The best of them.
   double read(int threads = 1);
   /// The same for pieces of it, one after the other; each thread reads its share of each. A piece that comes again and
@@ -71,7 +72,7 @@ public:
   double copy(int threads = 1);
 
 private:
-  std::vector<double> readEach(const std::vector<Piece> &order, int threads);
+  std::vector<double> readEach(const std::vector<Piece> &order, int threads, double seconds = 0);
 
   struct Impl;
   std::unique_ptr<Impl> impl;
@@ -87,7 +88,9 @@ public:
   explicit Race(int threads = 1, Memory *memory = nullptr) : threads(threads), memory(memory) {}
   /// Returns the number by which the results are asked for. A turn is as many calls as take `turnSeconds`.
   size_t add(std::function<void()> call);
-  /// May be called again, and goes on then. One round to warm up comes first.
+  /// May be called again, and goes on then. One round to warm up comes first, and before each turn as long a time
+  /// unmeasured, for the memory too: a last cache that others share takes many passes over what fits into it, or nearly
+  /// does, until it keeps what it will keep.
   void run(int rounds, double turnSeconds = 0.003);
 
   /// Seconds of one call: the median turn, the fastest turn.

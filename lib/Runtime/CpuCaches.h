@@ -31,8 +31,9 @@ struct RowBlocks {
 /// it would leave the third one little room for b.
 RowBlocks rowBlocks(const CpuCaches &caches);
 
-/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as
-/// KernelABI.h has it for Matmul.
+/// Whether weights of so many bytes that are read in turn stay in the third cache for the most part, and not in the
+/// second: as KernelABI.h has it for Matmul. Up to a third more than the cache has room for counts (bench/gemm: 42 MB
+/// and a cache of 32 MB).
 bool inLastCache(int64_t weightBytes, const CpuCaches &caches);
 
 } // namespace rlx
