@@ -173,7 +173,7 @@ public:
     // The last argument says where b is likely to be, which here depends on the copies.
     const auto &own = bound->steps[0].integers;
     integers.assign(own.data(), own.data() + own.size());
-    integers.back() = inLastCache(static_cast<int64_t>(resident), cpuCaches());
+    integers.back() = static_cast<int64_t>(inLastCache(static_cast<int64_t>(resident), cpuCaches()));
     return place(resident);
   }
 

@@ -100,8 +100,11 @@ RowBlocks rlx::rowBlocks(const CpuCaches &caches) {
   return {std::max(caches.level3 / 4, 2 * block), block};
 }
 
-bool rlx::inLastCache(int64_t weightBytes, const CpuCaches &caches) {
+LastCache rlx::inLastCache(int64_t weightBytes, const CpuCaches &caches) {
+  if (weightBytes <= caches.level2)
+    return LastCache::No;
+  if (weightBytes <= caches.wholeLevel3)
+    return LastCache::Whole;
   // Last caches do not evict strictly in turn: of a little more than fits, most is found again.
-  int64_t kept = caches.wholeLevel3 + caches.wholeLevel3 / 3;
-  return weightBytes > caches.level2 && weightBytes <= kept;
+  return weightBytes - caches.wholeLevel3 <= caches.wholeLevel3 / 3 ? LastCache::Mostly : LastCache::No;
 }

@@ -2,6 +2,8 @@
 #ifndef RLX_LIB_RUNTIME_CPUCACHES_H
 #define RLX_LIB_RUNTIME_CPUCACHES_H
 
+#include "rlx/Data/KernelABI.h"
+
 #include <cstdint>
 #include <string>
 
@@ -31,10 +33,9 @@ struct RowBlocks {
 /// it would leave the third one little room for b.
 RowBlocks rowBlocks(const CpuCaches &caches);
 
-/// Whether weights of so many bytes that are read in turn stay in the third cache for the most part, and not in the
-/// second: as KernelABI.h has it for Matmul. Up to a third more than the cache has room for counts (bench/gemm: 42 MB
-/// and a cache of 32 MB).
-bool inLastCache(int64_t weightBytes, const CpuCaches &caches);
+/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as KernelABI.h
+/// has it for Matmul. Most stay of up to a third more than the cache has room for (bench/gemm: 42 MB, a cache of 32 MB).
+LastCache inLastCache(int64_t weightBytes, const CpuCaches &caches);
 
 } // namespace rlx
 

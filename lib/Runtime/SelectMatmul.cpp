@@ -125,7 +125,8 @@ Selected rlx::select::selectMatmul(StepReader &reader, StepDraft &call, int64_t 
   RowBlocks blocks = rowBlocks(cpuCaches());
   call.integers.push_back(blocks.large);
   call.integers.push_back(blocks.block);
-  call.integers.push_back(step.bPacked && inLastCache(reader.form.packedBytes, cpuCaches()));
+  LastCache where = step.bPacked ? inLastCache(reader.form.packedBytes, cpuCaches()) : LastCache::No;
+  call.integers.push_back(static_cast<int64_t>(where));
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
   if (!checkedMul(k, kMatmulScratchPerK * elementBytes(step.accumulator), scratch))

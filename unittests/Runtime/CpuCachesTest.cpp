@@ -47,13 +47,14 @@ TEST_F(CpuCachesTest, CoresShareTheThird) {
   EXPECT_EQ(caches.level2, kMi);
   EXPECT_EQ(caches.level3, 16 * kMi);
   EXPECT_EQ(caches.wholeLevel3, 32 * kMi);
-  EXPECT_FALSE(inLastCache(0, caches));
-  EXPECT_FALSE(inLastCache(kMi, caches)); // in the second
-  EXPECT_TRUE(inLastCache(kMi + 1, caches));
-  EXPECT_TRUE(inLastCache(32 * kMi, caches));
-  EXPECT_TRUE(inLastCache(42 * kMi, caches)); // most of it
-  EXPECT_FALSE(inLastCache(43 * kMi, caches));
-  EXPECT_FALSE(inLastCache(INT64_MAX, caches));
+  EXPECT_EQ(inLastCache(0, caches), LastCache::No);
+  EXPECT_EQ(inLastCache(kMi, caches), LastCache::No); // in the second
+  EXPECT_EQ(inLastCache(kMi + 1, caches), LastCache::Whole);
+  EXPECT_EQ(inLastCache(32 * kMi, caches), LastCache::Whole);
+  EXPECT_EQ(inLastCache(32 * kMi + 1, caches), LastCache::Mostly);
+  EXPECT_EQ(inLastCache(42 * kMi, caches), LastCache::Mostly); // most of it
+  EXPECT_EQ(inLastCache(43 * kMi, caches), LastCache::No);
+  EXPECT_EQ(inLastCache(INT64_MAX, caches), LastCache::No);
 }
 
 TEST_F(CpuCachesTest, ThreadsOfACoreAreOne) {

@@ -16,7 +16,10 @@
 //     from memory: to ask for every line keeps all of the few places for lines
 //     that are on their way occupied, a third slower.
 //   - One panel at a time is one stream, of which every line is asked for, long
-//     before. Best from the last cache, from which lines come sooner.
+//     before. Best from the last cache, from which lines come sooner. There two or
+//     three sums are too few: each waits four cycles for itself, and a line comes in
+//     less. Two panels take bursts of eight k in turn, which the processor overlaps
+//     (line by line in turn they are slower than one panel).
 // Behind the last panel that is what the next step reads: packed weights lie in
 // the order of their use.
 //
@@ -45,6 +48,8 @@ constexpr unsigned kColumns = kPanel;
 constexpr int64_t kLine = 64, kPage = 4096;
 /// Of streams: every kLinesApart lines one is asked for, once every kTurns k.
 constexpr int64_t kTurns = 8, kLinesApart = 8;
+/// Of bursts: every line is asked for, so many bytes ahead.
+constexpr int64_t kBurstAhead = 16 << 10;
 
 class MatmulBuilder {
 public:
@@ -95,6 +100,7 @@ private:
       return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, sum});
     return b.CreateAdd(b.CreateMul(x, y), sum);
   }
+  Value *isIn(LastCache where) { return b.CreateICmpEQ(lastCache, e.i64(static_cast<int64_t>(where))); }
   unsigned parts() const { return kColumns / V; }
   /// Few rows and a panel of bytes: the ports that widening takes decide, and a row that is loaded on its own
   /// takes a place beside it, while one that is the operand of a multiply-add does not.
@@ -121,6 +127,7 @@ private:
   unsigned fewestRows = 1, mostRows = 1;   ///< of a row tile
   SmallVector<unsigned, 8> panelsOfRows;   ///< panels at once, of a tile of fewestRows + i rows
   SmallVector<unsigned, 8> panelsOfCached; ///< the same where the last cache has b; empty where that changes nothing
+  SmallVector<unsigned, 8> panelsOfMostly; ///< the same where it has most of b
   Value *blockRow = nullptr;               ///< the first row of a block
   Value *tileCount = nullptr;              ///< row tiles of a block
   Value *tileRows = nullptr;               ///< rows of each; the first longerTiles have one more
@@ -134,7 +141,7 @@ private:
     ElementType type = ElementType::F32;
   } tileA;
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
-  Value *largeBytes = nullptr, *blockBytes = nullptr, *inLastCache = nullptr;
+  Value *largeBytes = nullptr, *blockBytes = nullptr, *lastCache = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
   unsigned aBatchStrides = 0, bBatchStrides = 0;
@@ -176,7 +183,7 @@ void MatmulBuilder::arguments() {
   scratch = e.pointer(pointer);
   largeBytes = e.integer(next);
   blockBytes = e.integer(next + 1);
-  inLastCache = b.CreateICmpNE(e.integer(next + 2), e.i64(0));
+  lastCache = e.integer(next + 2);
   panelsPerBatch = b.CreateSDiv(b.CreateAdd(N, e.i64(kColumns - 1)), e.i64(kColumns));
 }
 
@@ -271,6 +278,11 @@ void MatmulBuilder::chooseTiles() {
     if (packed && elementBytes(panelType) == 4) {
       panelsOfCached.assign(panelsOfRows.size(), 1);
       panelsOfCached[0] = panelsOfRows[0]; // one sum would wait for itself
+      panelsOfMostly = panelsOfCached;
+      if (e.hasAVX512) { // so would two or three
+        panelsOfCached[1] = panelsOfCached[2] = 2;
+        panelsOfMostly[2] = 2;
+      }
     }
   }
   auto choose = [&](ArrayRef<unsigned> panelsOf) {
@@ -281,8 +293,10 @@ void MatmulBuilder::chooseTiles() {
     return chosen;
   };
   panelsAtOnce = choose(panelsOfRows);
-  if (!panelsOfCached.empty())
-    panelsAtOnce = b.CreateSelect(inLastCache, choose(panelsOfCached), panelsAtOnce);
+  if (panelsOfCached.empty())
+    return;
+  panelsAtOnce = b.CreateSelect(isIn(LastCache::Whole), choose(panelsOfCached), panelsAtOnce);
+  panelsAtOnce = b.CreateSelect(isIn(LastCache::Mostly), choose(panelsOfMostly), panelsAtOnce);
 }
 
 /// A block of rows into tiles.
@@ -344,26 +358,31 @@ void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *first
     return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows, /*cached=*/false);
   BasicBlock *from = b.GetInsertBlock();
   BasicBlock *done = BasicBlock::Create(b.getContext(), "rows.done", e.function);
-  // One after the other: those of panelsOfRows, then those of panelsOfCached, the same ones where they are alike.
+  // One after the other: those of panelsOfRows, panelsOfCached and panelsOfMostly, once each where they are alike.
+  ArrayRef<unsigned> lists[] = {panelsOfRows, panelsOfCached, panelsOfMostly};
   SmallVector<BasicBlock *, 16> blocks;
-  for (ArrayRef<unsigned> panelsOf : {ArrayRef(panelsOfRows), ArrayRef(panelsOfCached)})
-    for (auto [i, count] : enumerate(panelsOf)) {
-      bool cached = panelsOf.data() == panelsOfCached.data();
-      if (cached && count == panelsOfRows[i]) {
-        blocks.push_back(blocks[i]);
+  for (size_t list = 0; list < std::size(lists); ++list)
+    for (auto [i, count] : enumerate(lists[list])) {
+      size_t alike = 0;
+      while (lists[alike][i] != count)
+        ++alike;
+      if (alike != list) {
+        blocks.push_back(blocks[alike * lists[0].size() + i]);
         continue;
       }
       blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
       b.SetInsertPoint(blocks.back());
-      microKernel(panels.take_front(count), index, fewestRows + static_cast<unsigned>(i), cached);
+      microKernel(panels.take_front(count), index, fewestRows + static_cast<unsigned>(i), /*cached=*/list > 0);
       b.CreateBr(done);
     }
   done->moveAfter(b.GetInsertBlock());
   b.SetInsertPoint(from);
   Value *number = b.CreateSub(rows, e.i64(fewestRows));
   if (!panelsOfCached.empty())
-    number =
-        b.CreateAdd(number, b.CreateSelect(inLastCache, e.i64(static_cast<int64_t>(panelsOfRows.size())), e.i64(0)));
+    for (LastCache where : {LastCache::Whole, LastCache::Mostly}) {
+      Value *first = e.i64(static_cast<int64_t>(where) * static_cast<int64_t>(panelsOfRows.size()));
+      number = b.CreateAdd(number, b.CreateSelect(isIn(where), first, e.i64(0)));
+    }
   SwitchInst *choice = b.CreateSwitch(number, blocks.front(), static_cast<unsigned>(blocks.size()) - 1);
   for (auto [i, block] : enumerate(drop_begin(blocks)))
     choice->addCase(e.i64(static_cast<int64_t>(i + 1)), block);
@@ -422,8 +441,9 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
   // What comes next, as said above. The share of a tile of rows begins where the tile's own would.
   bool streams = packed && !cached && spec.row_class == kMatmulFewRows && panelStep == kLine && panels.size() > 1;
+  bool bursts = packed && cached && panelStep == kLine && panels.size() == 2;
   Value *askStep = nullptr;
-  if (packed && !streams && bytes <= 2 * kLine) {
+  if (packed && !streams && !bursts && bytes <= 2 * kLine) {
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
     Value *share = b.CreateMul(b.CreateMul(tile, K), askStep);
     carried.push_back(b.CreateGEP(b.getInt8Ty(), linesAhead(panels), share));
@@ -443,13 +463,15 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
     step = e.i64(1);
     carried.push_back(panels[0]);
   }
-  auto turn = [&](Value *at, ArrayRef<Value *> now) {
+  // One k of the panels that end there, of which `now` has the sums.
+  auto turn = [&](ArrayRef<Value *> ends, Value *at, ArrayRef<Value *> now) {
     Values next;
+    size_t sums = rows * (packed ? ends.size() : 1) * count;
     if (askStep)
       for (int64_t line = 0; line < bytes; line += kLine)
         ask(b.CreateGEP(b.getInt8Ty(), now.back(), e.i64(line)));
     SmallVector<Value *, 4> starts;
-    for (Value *panelEnd : panelEnds)
+    for (Value *panelEnd : ends)
       starts.push_back(b.CreateGEP(b.getInt8Ty(), panelEnd, at));
     if (!packed)
       starts.push_back(now.back());
@@ -496,21 +518,44 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
       next.push_back(e.elementPointer(now.back(), panelType, panelStride));
     return next;
   };
+  auto turnsOf = [&](ArrayRef<Value *> ends, Value *at, Value *end, ArrayRef<Value *> now) {
+    return e.forLoop(at, end, step, now, [&](Value *at, ArrayRef<Value *> now) { return turn(ends, at, now); });
+  };
   auto turns = [&](Value *at, ArrayRef<Value *> now) {
-    // Behind a stream's panel comes the one that it takes next, which lies behind those of the other streams.
-    Value *there = b.CreateAdd(at, e.i64(kPage));
+    // Behind a panel comes the one that is taken next in its place, which lies behind the others.
+    Value *there = b.CreateAdd(at, e.i64(bursts ? kBurstAhead : kPage));
     Value *others = b.CreateMul(panelBytes, e.i64(static_cast<int64_t>(panels.size()) - 1));
     there = b.CreateSelect(b.CreateICmpSLT(there, e.i64(0)), there, b.CreateAdd(there, others));
-    for (Value *panelEnd : panelEnds)
-      for (int64_t line = 0; line < kTurns; line += kLinesApart)
+    auto askFor = [&](Value *panelEnd, int64_t apart) {
+      for (int64_t line = 0; line < kTurns; line += apart)
         ask(b.CreateGEP(b.getInt8Ty(), panelEnd, b.CreateAdd(there, e.i64(line * kLine))));
+    };
     Value *end = b.CreateAdd(at, e.i64(kTurns * panelStep));
-    return e.forLoop(at, b.CreateBinaryIntrinsic(Intrinsic::smin, end, e.i64(0)), step, now, turn);
+    end = b.CreateBinaryIntrinsic(Intrinsic::smin, end, e.i64(0));
+    if (streams) {
+      for (Value *panelEnd : panelEnds)
+        askFor(panelEnd, kLinesApart);
+      return turnsOf(panelEnds, at, end, now);
+    }
+    Values next(now), part;
+    size_t width = panels.size() * count;
+    for (auto [p, panelEnd] : enumerate(panelEnds)) {
+      askFor(panelEnd, 1);
+      Values own;
+      for (size_t r = 0; r < rows; ++r)
+        llvm::append_range(own, now.slice(r * width + p * count, count));
+      llvm::append_range(own, now.drop_front(sums));
+      part = turnsOf(panelEnd, at, end, own);
+      for (size_t r = 0; r < rows; ++r)
+        std::copy_n(part.begin() + r * count, count, next.begin() + r * width + p * count);
+    }
+    std::copy(part.begin() + rows * count, part.end(), next.begin() + sums);
+    return next;
   };
-  if (streams)
+  if (streams || bursts)
     carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), e.i64(kTurns * panelStep), carried, turns);
   else
-    carried = e.forLoop(b.CreateNeg(panelBytes), e.i64(0), step, carried, turn);
+    carried = turnsOf(panelEnds, b.CreateNeg(panelBytes), e.i64(0), carried);
   // The tile is [row][panel][16].
   for (size_t i = 0; i < sums; ++i)
     e.store(e.elementPointer(sumRoom, sumType, e.i64(static_cast<int64_t>(i * V))), sumType, carried[i], V);
