@@ -33,8 +33,9 @@ struct RowBlocks {
 /// it would leave the third one little room for b.
 RowBlocks rowBlocks(const CpuCaches &caches);
 
-/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as KernelABI.h
-/// has it for Matmul. Most stay of up to a third more than the cache has room for (bench/gemm: 42 MB, a cache of 32 MB).
+/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as
+/// KernelABI.h has it for Matmul. Most stay of up to a third more than the cache has room for (bench/gemm: 42 MB, a
+/// cache of 32 MB).
 LastCache inLastCache(int64_t weightBytes, const CpuCaches &caches);
 
 } // namespace rlx
