@@ -46,6 +46,8 @@ public:
     return room.data() + at * stride;
   }
 
+  std::span<const std::byte> all() const { return {room.data(), stride * count}; }
+
 private:
   size_t stride, count, at = 0;
   Room room;
@@ -57,12 +59,6 @@ struct Weight {
   int64_t N, K;
   bool int8;
   size_t resident; ///< bytes of all weights of the model's products, as they are stored
-
-  /// Bytes of the copies of this one that stand for them.
-  size_t copied() const {
-    size_t bytes = static_cast<size_t>(N * K) * (int8 ? 1 : 4);
-    return resident / bytes * bytes;
-  }
 };
 
 // The distinct ones. rxnmap's 15 layers share theirs.
@@ -173,7 +169,7 @@ public:
     // The last argument says where b is likely to be, which here depends on the copies.
     const auto &own = bound->steps[0].integers;
     integers.assign(own.data(), own.data() + own.size());
-    integers.back() = static_cast<int64_t>(inLastCache(static_cast<int64_t>(resident), cpuCaches()));
+    integers.back() = contendForLastCache(static_cast<int64_t>(resident), cpuCaches());
     return place(resident);
   }
 
@@ -185,6 +181,8 @@ public:
   /// Where rows are read from and written to.
   std::byte *input = nullptr, *output = nullptr;
   size_t packedBytes = 0;
+  /// All copies of the packed weight. After bind().
+  std::span<const std::byte> weights() const { return copies->all(); }
 
 private:
   /// Gives every pointer argument its memory.
@@ -356,7 +354,7 @@ struct Tally {
 };
 
 /// A turn of few rows, which read as fast as caches allow: until these keep what they will keep.
-constexpr double kSteadySeconds = 0.02;
+constexpr double kSteadySeconds = 0.03;
 constexpr double kShareOfPeak = 0.88, kShareOfLimit = 0.85, kAhead = 0.9;
 
 /// One weight, at each number of rows. False when an answer is wrong.
@@ -373,7 +371,6 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
     bench.fail(what + ": " + status.error().message);
     return false;
   }
-  Memory memory(shape.copied());
 #ifdef RLX_BENCH_OPENBLAS
   Copies plain(values.weight.data(), values.weight.size() * 4, shape.resident * (shape.int8 ? 4 : 1));
 #endif
@@ -382,6 +379,7 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
       bench.fail(what + ": " + status.error().message);
       return false;
     }
+    Memory memory(ours.weights()); // the limit: reading the very bytes that the product reads
     Race race(1, &memory);
     std::vector<std::pair<std::string, std::function<void()>>> contestants{{"rlx", [&] { ours.run(); }}};
 #ifdef RLX_BENCH_ONEDNN
@@ -451,6 +449,7 @@ int main(int argc, char **argv) {
               "in the model. Each result is checked first.");
   std::vector<std::string> models;
   std::vector<int64_t> rows;
+  double resident = 0;
   bench.app.add_option("--models", models, "Of minilm, maskseq, rxnmap (default: all)")
       ->delimiter(',')
       ->type_name("A,B");
@@ -458,6 +457,9 @@ int main(int argc, char **argv) {
       ->delimiter(',')
       ->type_name("N,N")
       ->check(CLI::Range(1, 100000));
+  bench.app.add_option("--resident", resident, "MB of all weights as they are stored, for models of other sizes")
+      ->type_name("MB")
+      ->check(CLI::Range(0.1, 4000.0));
   if (std::optional<int> code = bench.parse(argc, argv))
     return *code;
   for (const std::string &name : models)
@@ -479,9 +481,11 @@ int main(int argc, char **argv) {
   heading.insert(heading.end(), {"peak", "read"});
   Sheet sheet(heading);
   Tally tally;
-  for (const Weight &shape : kWeights) {
+  for (Weight shape : kWeights) {
     if (!models.empty() && std::ranges::find(models, shape.model) == models.end())
       continue;
+    if (resident > 0)
+      shape.resident = static_cast<size_t>(resident * 1e6);
     bench.progress(fmt::format("{} {}x{}", shape.model, shape.N, shape.K));
     if (!measure(bench, shape, rows, sheet, tally))
       return 1;

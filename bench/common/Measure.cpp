@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <fstream>
 #include <immintrin.h>
 #include <new>
+#include <optional>
 #include <sched.h>
 #include <sys/mman.h>
 #include <thread>
@@ -160,7 +162,8 @@ double rlx::bench::fmaPeak(int threads) {
 //===--- memory -------------------------------------------------------------===//
 
 struct Memory::Impl {
-  std::byte *data = nullptr;
+  std::optional<Room> own;
+  const std::byte *data = nullptr;
   size_t bytes = 0;
 };
 
@@ -186,25 +189,28 @@ Room::Room(size_t bytes) : memory(static_cast<std::byte *>(allocate(bytes)), std
 
 Memory::Memory(size_t bytes) : impl(std::make_unique<Impl>()) {
   impl->bytes = std::max<size_t>((bytes + kUnit - 1) / kUnit, 1) * kUnit;
-  impl->data = static_cast<std::byte *>(allocate(impl->bytes));
-  std::memset(impl->data, 1, impl->bytes);
+  impl->data = impl->own.emplace(impl->bytes).data();
 }
 
-Memory::~Memory() { std::free(impl->data); }
+Memory::Memory(std::span<const std::byte> data) : impl(std::make_unique<Impl>()) {
+  impl->bytes = data.size() / kUnit * kUnit;
+  impl->data = data.data();
+}
+
+Memory::~Memory() = default;
 
 /// Adds up `bytes` bytes in `streams` pieces that are walked side by side.
-__attribute__((target("avx2"), noinline)) static double readStreams(const std::byte *data, size_t bytes,
-                                                                    size_t streams) {
+__attribute__((target("avx2"), noinline)) static int readStreams(const std::byte *data, size_t bytes, size_t streams) {
   size_t piece = bytes / streams;
-  __m256 sum[4] = {};
+  __m256i sum[4] = {};
   for (size_t at = 0; at < piece; at += kBlock / 2)
     for (size_t stream = 0; stream < streams; ++stream) {
-      const float *from = reinterpret_cast<const float *>(data + stream * piece + at);
+      const __m256i *from = reinterpret_cast<const __m256i *>(data + stream * piece + at);
       for (int i = 0; i < 4; ++i)
-        sum[i] = _mm256_add_ps(sum[i], _mm256_loadu_ps(from + 8 * i));
+        sum[i] = _mm256_add_epi32(sum[i], _mm256_loadu_si256(from + i));
     }
-  __m256 all = _mm256_add_ps(_mm256_add_ps(sum[0], sum[1]), _mm256_add_ps(sum[2], sum[3]));
-  return _mm256_cvtss_f32(all);
+  __m256i all = _mm256_add_epi32(_mm256_add_epi32(sum[0], sum[1]), _mm256_add_epi32(sum[2], sum[3]));
+  return _mm256_cvtsi256_si32(all);
 }
 
 __attribute__((target("avx2"), noinline)) static void copyStreams(std::byte *to, const std::byte *from, size_t bytes,
@@ -246,11 +252,11 @@ std::vector<double> Memory::readEach(const std::vector<Piece> &order, int thread
   int fewest = passes(share * static_cast<size_t>(threads));
   for (size_t streams : {1, 4, 8}) {
     auto pass = [&](int number, int repeats) {
-      double sum = 0;
+      int sum = 0;
       for (int i = 0; i < repeats; ++i)
         for (const Piece &piece : order) {
           size_t part = shareOf(piece.bytes, threads);
-          sum += readStreams(impl->data + piece.offset + static_cast<size_t>(number) * part, part, streams);
+          sum ^= readStreams(impl->data + piece.offset + static_cast<size_t>(number) * part, part, streams);
           asm volatile("" ::: "memory"); // each pass reads anew
         }
       if (sum == 0)
@@ -268,6 +274,7 @@ std::vector<double> Memory::readEach(const std::vector<Piece> &order, int thread
 }
 
 double Memory::copy(int threads) {
+  assert(impl->own && "memory of others is not written");
   double best = 0;
   size_t half = impl->bytes / 2;
   size_t share = shareOf(half, threads);
@@ -276,7 +283,7 @@ double Memory::copy(int threads) {
     double seconds = together(threads, [&](int number) {
       size_t at = static_cast<size_t>(number) * share;
       for (int i = 0; i < repeats; ++i)
-        copyStreams(impl->data + half + at, impl->data + at, share, streams);
+        copyStreams(impl->own->data() + half + at, impl->data + at, share, streams);
     });
     best = std::max(best, 2 * static_cast<double>(share) * threads * repeats / seconds);
   }

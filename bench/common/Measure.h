@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class Memory {
 public:
   /// Takes and touches `bytes` (rounded up to whole streams).
   explicit Memory(size_t bytes);
+  /// What others own, to be read only, down to whole streams. Two places of one size are not read alike: which pages
+  /// of it share a part of a cache is chance.
+  explicit Memory(std::span<const std::byte> data);
   ~Memory();
   /// Bytes of it, and where they begin.
   struct Piece {
@@ -68,7 +72,7 @@ public:
   /// The same for pieces of it, one after the other; each thread reads its share of each. A piece that comes again and
   /// again comes from the cache that kept it meanwhile. Pieces too small to be shared are left out; 0 where all are.
   double read(const std::vector<Piece> &order, int threads);
-  /// GB/s of copying one half to the other: bytes read plus bytes written.
+  /// GB/s of copying one half to the other: bytes read plus bytes written. Not of what others own.
   double copy(int threads = 1);
 
 private:

@@ -100,11 +100,9 @@ RowBlocks rlx::rowBlocks(const CpuCaches &caches) {
   return {std::max(caches.level3 / 4, 2 * block), block};
 }
 
-LastCache rlx::inLastCache(int64_t weightBytes, const CpuCaches &caches) {
-  if (weightBytes <= caches.level2)
-    return LastCache::No;
-  if (weightBytes <= caches.wholeLevel3)
-    return LastCache::Whole;
-  // Last caches do not evict strictly in turn: of a little more than fits, most is found again.
-  return weightBytes - caches.wholeLevel3 <= caches.wholeLevel3 / 3 ? LastCache::Mostly : LastCache::No;
+bool rlx::contendForLastCache(int64_t weightBytes, const CpuCaches &caches) {
+  int64_t all = caches.wholeLevel3;
+  if (weightBytes <= std::max(caches.level2, all / 8 * 3))
+    return false;
+  return weightBytes <= all || weightBytes - all <= all / 3;
 }

@@ -2,8 +2,6 @@
 #ifndef RLX_LIB_RUNTIME_CPUCACHES_H
 #define RLX_LIB_RUNTIME_CPUCACHES_H
 
-#include "rlx/Data/KernelABI.h"
-
 #include <cstdint>
 #include <string>
 
@@ -33,10 +31,10 @@ struct RowBlocks {
 /// it would leave the third one little room for b.
 RowBlocks rowBlocks(const CpuCaches &caches);
 
-/// Whether weights of so many bytes that are read in turn stay in the third cache, and not in the second: as
-/// KernelABI.h has it for Matmul. Most stay of up to a third more than the cache has room for (bench/gemm: 42 MB, a
-/// cache of 32 MB).
-LastCache inLastCache(int64_t weightBytes, const CpuCaches &caches);
+/// Whether weights of so many bytes that are read in turn contend with others for the third cache, as KernelABI.h has
+/// it for Matmul. Measured by bench/gemm on a cache of 32 MB that others use as well: 12 MB stay, of 16 MB and more
+/// some comes from memory now and then, and of up to a third more than there is room for most is still found again.
+bool contendForLastCache(int64_t weightBytes, const CpuCaches &caches);
 
 } // namespace rlx
 

@@ -125,8 +125,7 @@ Selected rlx::select::selectMatmul(StepReader &reader, StepDraft &call, int64_t 
   RowBlocks blocks = rowBlocks(cpuCaches());
   call.integers.push_back(blocks.large);
   call.integers.push_back(blocks.block);
-  LastCache where = step.bPacked ? inLastCache(reader.form.packedBytes, cpuCaches()) : LastCache::No;
-  call.integers.push_back(static_cast<int64_t>(where));
+  call.integers.push_back(step.bPacked && contendForLastCache(reader.form.packedBytes, cpuCaches()));
   call.pointers.push_back({PointerSource::Kind::Scratch, 0, 0});
   int64_t scratch;
   if (!checkedMul(k, kMatmulScratchPerK * elementBytes(step.accumulator), scratch))

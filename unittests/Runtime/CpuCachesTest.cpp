@@ -47,14 +47,21 @@ TEST_F(CpuCachesTest, CoresShareTheThird) {
   EXPECT_EQ(caches.level2, kMi);
   EXPECT_EQ(caches.level3, 16 * kMi);
   EXPECT_EQ(caches.wholeLevel3, 32 * kMi);
-  EXPECT_EQ(inLastCache(0, caches), LastCache::No);
-  EXPECT_EQ(inLastCache(kMi, caches), LastCache::No); // in the second
-  EXPECT_EQ(inLastCache(kMi + 1, caches), LastCache::Whole);
-  EXPECT_EQ(inLastCache(32 * kMi, caches), LastCache::Whole);
-  EXPECT_EQ(inLastCache(32 * kMi + 1, caches), LastCache::Mostly);
-  EXPECT_EQ(inLastCache(42 * kMi, caches), LastCache::Mostly); // most of it
-  EXPECT_EQ(inLastCache(43 * kMi, caches), LastCache::No);
-  EXPECT_EQ(inLastCache(INT64_MAX, caches), LastCache::No);
+  EXPECT_FALSE(contendForLastCache(0, caches));
+  EXPECT_FALSE(contendForLastCache(12 * kMi, caches)); // with room to spare
+  EXPECT_TRUE(contendForLastCache(12 * kMi + 1, caches));
+  EXPECT_TRUE(contendForLastCache(32 * kMi, caches));
+  EXPECT_TRUE(contendForLastCache(32 * kMi + 1, caches));
+  EXPECT_TRUE(contendForLastCache(42 * kMi, caches)); // most of it
+  EXPECT_FALSE(contendForLastCache(43 * kMi, caches));
+  EXPECT_FALSE(contendForLastCache(INT64_MAX, caches));
+}
+
+TEST_F(CpuCachesTest, TheSecondIsTheLargerPart) {
+  CpuCaches caches = read({{"1", "Data", "32K", "0"}, {"2", "Unified", "2048K", "0"}, {"3", "Unified", "4096K", "0"}});
+  EXPECT_FALSE(contendForLastCache(2 * kMi, caches)); // in the second
+  EXPECT_TRUE(contendForLastCache(2 * kMi + 1, caches));
+  EXPECT_TRUE(contendForLastCache(5 * kMi, caches));
 }
 
 TEST_F(CpuCachesTest, ThreadsOfACoreAreOne) {

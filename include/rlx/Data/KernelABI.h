@@ -90,9 +90,9 @@ struct ErrorWord {
 ///             then outputs;
 ///             large, block (bytes, 1 or more): where the rows of a take `large`
 ///             and more they are taken in blocks of about `block`;
-///             cached: where a packed b is likely to be (LastCache): 1 in the last
-///             cache, and in none before it, 2 in it for the most part, 0
-///             elsewhere. Speed alone depends on it
+///             contended: 1 where a packed b is likely to be in the last cache,
+///             with little room to spare or not quite whole, so that it contends
+///             with what others have there; 0 elsewhere. Speed alone depends on it
 ///   pointers: a, b, epilogue inputs, outputs, scratch
 ///   tiles:    row-major index over (batch, panel of 16 columns).
 ///   scratch:  matmulScratchBytes(K, accumulator size), one per worker.
@@ -134,7 +134,7 @@ using KernelFn = void (*)(void *const *pointers, const int64_t *integers, int64_
 
 /// What KernelSpec.revision is for this build: goes up when the code that a spec
 /// stands for changes, so that no kernel of an older build is taken for it.
-inline constexpr uint32_t kEmitterRevision = 6;
+inline constexpr uint32_t kEmitterRevision = 7;
 
 /// Elements of a tile of a rank-1 Loops kernel.
 inline constexpr int64_t kLoopsBlock = 4096;
@@ -154,7 +154,6 @@ inline constexpr int64_t kAttentionGroup = 3 * kAttentionRows;
 inline constexpr int64_t kAttentionKeys = 64;
 
 /// Row classes of Matmul: at most so many rows, or more.
-enum class LastCache : int64_t { No, Whole, Mostly };
 inline constexpr int64_t kMatmulFewRows = 5, kMatmulManyRows = 6;
 
 /// Scratch elements that a worker of a Matmul step needs for each k: a panel of B and the rows of a tile of A.

@@ -14,12 +14,15 @@
 //   - Several panels at once are as many streams, and of each a line now and then
 //     is asked for a page ahead, where the processor then follows by itself. Best
 //     from memory: to ask for every line keeps all of the few places for lines
-//     that are on their way occupied, a third slower.
+//     that are on their way occupied, a third slower. Best too from a cache that
+//     surely has them, where the processor alone is in time and asking costs a
+//     load each.
 //   - One panel at a time is one stream, of which every line is asked for, long
-//     before. Best from the last cache, from which lines come sooner. There two or
-//     three sums are too few: each waits four cycles for itself, and a line comes in
-//     less. Two panels take bursts of eight k in turn, which the processor overlaps
-//     (line by line in turn they are slower than one panel).
+//     before. Best from a last cache that others use as well and that has only
+//     most lines. A sum waits four cycles for itself and a line comes in less: so
+//     three rows take two panels in bursts of eight k in turn, which the processor
+//     overlaps (line by line in turn they are slower than one panel; one row takes
+//     streams, and two gained nothing).
 // Behind the last panel that is what the next step reads: packed weights lie in
 // the order of their use.
 //
@@ -81,7 +84,7 @@ private:
   void rowTile(ArrayRef<Value *> panels, Value *index, Value *firstRow, Value *rows);
   void widenRows(Value *rows);
   Value *linesAhead(ArrayRef<Value *> panels);
-  void microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool cached);
+  void microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool contends);
   void epilogue(Value *firstRow, Value *rows, Value *firstPanel, Value *panelCount);
 
   Value *operandOffset(const Operand &operand, Value *row, Value *column);
@@ -100,7 +103,6 @@ private:
       return b.CreateIntrinsic(Intrinsic::fma, {x->getType()}, {x, y, sum});
     return b.CreateAdd(b.CreateMul(x, y), sum);
   }
-  Value *isIn(LastCache where) { return b.CreateICmpEQ(lastCache, e.i64(static_cast<int64_t>(where))); }
   unsigned parts() const { return kColumns / V; }
   /// Few rows and a panel of bytes: the ports that widening takes decide, and a row that is loaded on its own
   /// takes a place beside it, while one that is the operand of a multiply-add does not.
@@ -123,14 +125,13 @@ private:
   unsigned batchRank;
   unsigned outLanes = kColumns;
 
-  bool packed = false;                     ///< B is
-  unsigned fewestRows = 1, mostRows = 1;   ///< of a row tile
-  SmallVector<unsigned, 8> panelsOfRows;   ///< panels at once, of a tile of fewestRows + i rows
-  SmallVector<unsigned, 8> panelsOfCached; ///< the same where the last cache has b; empty where that changes nothing
-  SmallVector<unsigned, 8> panelsOfMostly; ///< the same where it has most of b
-  Value *blockRow = nullptr;               ///< the first row of a block
-  Value *tileCount = nullptr;              ///< row tiles of a block
-  Value *tileRows = nullptr;               ///< rows of each; the first longerTiles have one more
+  bool packed = false;                        ///< B is
+  unsigned fewestRows = 1, mostRows = 1;      ///< of a row tile
+  SmallVector<unsigned, 8> panelsOfRows;      ///< panels at once, of a tile of fewestRows + i rows
+  SmallVector<unsigned, 8> panelsOfContended; ///< the same where b is contended; empty: the same panels
+  Value *blockRow = nullptr;                  ///< the first row of a block
+  Value *tileCount = nullptr;                 ///< row tiles of a block
+  Value *tileRows = nullptr;                  ///< rows of each; the first longerTiles have one more
   Value *longerTiles = nullptr;
   Value *panelsAtOnce = nullptr;
   Value *ahead = nullptr;       ///< where the panels lie that come next
@@ -141,7 +142,7 @@ private:
     ElementType type = ElementType::F32;
   } tileA;
   Value *M = nullptr, *N = nullptr, *K = nullptr, *panelsPerBatch = nullptr;
-  Value *largeBytes = nullptr, *blockBytes = nullptr, *lastCache = nullptr;
+  Value *largeBytes = nullptr, *blockBytes = nullptr, *contended = nullptr;
   Value *aBase = nullptr, *bBase = nullptr, *scratch = nullptr;
   Value *aRowStride = nullptr, *aKStride = nullptr, *bKStride = nullptr, *bNStride = nullptr;
   unsigned aBatchStrides = 0, bBatchStrides = 0;
@@ -183,7 +184,7 @@ void MatmulBuilder::arguments() {
   scratch = e.pointer(pointer);
   largeBytes = e.integer(next);
   blockBytes = e.integer(next + 1);
-  lastCache = e.integer(next + 2);
+  contended = b.CreateICmpNE(e.integer(next + 2), e.i64(0));
   panelsPerBatch = b.CreateSDiv(b.CreateAdd(N, e.i64(kColumns - 1)), e.i64(kColumns));
 }
 
@@ -276,13 +277,10 @@ void MatmulBuilder::chooseTiles() {
     if (packed && e.hasAVX512 && elementBytes(panelType) == 1)
       panelsOfRows[0] = panelsOfRows[1] = 8;
     if (packed && elementBytes(panelType) == 4) {
-      panelsOfCached.assign(panelsOfRows.size(), 1);
-      panelsOfCached[0] = panelsOfRows[0]; // one sum would wait for itself
-      panelsOfMostly = panelsOfCached;
-      if (e.hasAVX512) { // so would two or three
-        panelsOfCached[1] = panelsOfCached[2] = 2;
-        panelsOfMostly[2] = 2;
-      }
+      panelsOfContended.assign(panelsOfRows.size(), 1);
+      panelsOfContended[0] = panelsOfRows[0]; // one sum would wait for itself
+      if (e.hasAVX512)
+        panelsOfContended[2] = 2; // in bursts
     }
   }
   auto choose = [&](ArrayRef<unsigned> panelsOf) {
@@ -293,10 +291,8 @@ void MatmulBuilder::chooseTiles() {
     return chosen;
   };
   panelsAtOnce = choose(panelsOfRows);
-  if (panelsOfCached.empty())
-    return;
-  panelsAtOnce = b.CreateSelect(isIn(LastCache::Whole), choose(panelsOfCached), panelsAtOnce);
-  panelsAtOnce = b.CreateSelect(isIn(LastCache::Mostly), choose(panelsOfMostly), panelsAtOnce);
+  if (!panelsOfContended.empty())
+    panelsAtOnce = b.CreateSelect(contended, choose(panelsOfContended), panelsAtOnce);
 }
 
 /// A block of rows into tiles.
@@ -355,34 +351,29 @@ void MatmulBuilder::rowTile(ArrayRef<Value *> panels, Value *index, Value *first
   if (widensRows())
     widenRows(rows);
   if (fewestRows == mostRows)
-    return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows, /*cached=*/false);
+    return microKernel(panels.take_front(panelsOfRows[0]), index, fewestRows, /*contends=*/false);
   BasicBlock *from = b.GetInsertBlock();
   BasicBlock *done = BasicBlock::Create(b.getContext(), "rows.done", e.function);
-  // One after the other: those of panelsOfRows, panelsOfCached and panelsOfMostly, once each where they are alike.
-  ArrayRef<unsigned> lists[] = {panelsOfRows, panelsOfCached, panelsOfMostly};
+  // One after the other: those of panelsOfRows, then those of panelsOfContended, the same ones where they are alike.
   SmallVector<BasicBlock *, 16> blocks;
-  for (size_t list = 0; list < std::size(lists); ++list)
-    for (auto [i, count] : enumerate(lists[list])) {
-      size_t alike = 0;
-      while (lists[alike][i] != count)
-        ++alike;
-      if (alike != list) {
-        blocks.push_back(blocks[alike * lists[0].size() + i]);
+  for (bool contends : {false, true})
+    for (auto [i, count] : enumerate(contends ? panelsOfContended : panelsOfRows)) {
+      if (contends && count == panelsOfRows[i]) {
+        blocks.push_back(blocks[i]);
         continue;
       }
       blocks.push_back(BasicBlock::Create(b.getContext(), "rows", e.function));
       b.SetInsertPoint(blocks.back());
-      microKernel(panels.take_front(count), index, fewestRows + static_cast<unsigned>(i), /*cached=*/list > 0);
+      microKernel(panels.take_front(count), index, fewestRows + static_cast<unsigned>(i), contends);
       b.CreateBr(done);
     }
   done->moveAfter(b.GetInsertBlock());
   b.SetInsertPoint(from);
   Value *number = b.CreateSub(rows, e.i64(fewestRows));
-  if (!panelsOfCached.empty())
-    for (LastCache where : {LastCache::Whole, LastCache::Mostly}) {
-      Value *first = e.i64(static_cast<int64_t>(where) * static_cast<int64_t>(panelsOfRows.size()));
-      number = b.CreateAdd(number, b.CreateSelect(isIn(where), first, e.i64(0)));
-    }
+  if (!panelsOfContended.empty()) {
+    Value *first = e.i64(static_cast<int64_t>(panelsOfRows.size()));
+    number = b.CreateAdd(number, b.CreateSelect(contended, first, e.i64(0)));
+  }
   SwitchInst *choice = b.CreateSwitch(number, blocks.front(), static_cast<unsigned>(blocks.size()) - 1);
   for (auto [i, block] : enumerate(drop_begin(blocks)))
     choice->addCase(e.i64(static_cast<int64_t>(i + 1)), block);
@@ -425,7 +416,7 @@ Value *MatmulBuilder::linesAhead(ArrayRef<Value *> panels) {
 }
 
 /// Sums of `rows` rows and the panels' columns into the stack tile. `tile` counts the row tiles of a panel.
-void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool cached) {
+void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned rows, bool contends) {
   if (takesByteRows(panels, rows))
     return ByteRows{rows, panelType == ElementType::I8, panels, ahead, tileA.base, tileA.rowStride, K, sumRoom}.emit(e);
   unsigned count = parts();
@@ -440,8 +431,8 @@ void MatmulBuilder::microKernel(ArrayRef<Value *> panels, Value *tile, unsigned 
   int64_t panelStep = kColumns * elementBytes(panelType);
   int64_t bytes = panelStep * static_cast<int64_t>(panels.size());
   // What comes next, as said above. The share of a tile of rows begins where the tile's own would.
-  bool streams = packed && !cached && spec.row_class == kMatmulFewRows && panelStep == kLine && panels.size() > 1;
-  bool bursts = packed && cached && panelStep == kLine && panels.size() == 2;
+  bool streams = packed && !contends && spec.row_class == kMatmulFewRows && panelStep == kLine && panels.size() > 1;
+  bool bursts = packed && contends && panelStep == kLine && panels.size() == 2;
   Value *askStep = nullptr;
   if (packed && !streams && !bursts && bytes <= 2 * kLine) {
     askStep = b.CreateUDiv(b.CreateAdd(tileCount, e.i64(bytes - 1)), tileCount);
