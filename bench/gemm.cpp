@@ -354,7 +354,7 @@ struct Tally {
 };
 
 /// A turn of few rows, which read as fast as caches allow: until these keep what they will keep.
-constexpr double kSteadySeconds = 0.03;
+constexpr Turn kSteady = {.unmeasured = 0.1, .measured = 0.03};
 constexpr double kShareOfPeak = 0.88, kShareOfLimit = 0.85, kAhead = 0.9;
 
 /// One weight, at each number of rows. False when an answer is wrong.
@@ -406,7 +406,7 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
       race.add(call);
     }
     if (rows <= kMatmulFewRows)
-      race.run((bench.rounds + 1) / 2, kSteadySeconds);
+      race.run((bench.rounds + 2) / 3, kSteady);
     else
       race.run(bench.rounds);
     double flops = 2.0 * static_cast<double>(rows * shape.N * shape.K);

@@ -327,7 +327,7 @@ int main(int argc, char **argv) {
     Race race;
     size_t mine = race.add([&] { work.run(); });
     size_t plain = race.add([&] { copy(reinterpret_cast<char *>(other.data()), work.bytes); });
-    race.run(bench.rounds, 0.002);
+    race.run(bench.rounds, {0.002, 0.002});
     double seconds = race.fastest(mine), bytes = static_cast<double>(work.bytes);
     sheet.add({work.name, cell("{:.1f}", seconds * 1e6),
                cell("{:.3f}", seconds * 1e9 / static_cast<double>(work.elements)),

@@ -235,13 +235,11 @@ static size_t shareOf(size_t bytes, int threads) {
   return bytes / static_cast<size_t>(threads) / (kBlock * kMaxStreams) * (kBlock * kMaxStreams);
 }
 
-std::vector<double> Memory::readEach(int threads, double seconds) {
-  return readEach({{0, impl->bytes}}, threads, seconds);
-}
+std::vector<double> Memory::readEach(int threads, Turn turn) { return readEach({{0, impl->bytes}}, threads, turn); }
 double Memory::read(int threads) { return std::ranges::max(readEach(threads)); }
 double Memory::read(const std::vector<Piece> &order, int threads) { return std::ranges::max(readEach(order, threads)); }
 
-std::vector<double> Memory::readEach(const std::vector<Piece> &order, int threads, double seconds) {
+std::vector<double> Memory::readEach(const std::vector<Piece> &order, int threads, Turn turn) {
   std::vector<double> each;
   size_t share = 0;
   for (const Piece &piece : order) {
@@ -264,9 +262,10 @@ std::vector<double> Memory::readEach(const std::vector<Piece> &order, int thread
     };
     // What caches keep of it from pass to pass is theirs again, not the last contestant's.
     double once = together(threads, [&](int number) { pass(number, 1); });
-    int repeats = std::max(fewest, static_cast<int>(std::min(seconds / std::max(once, 1e-8), 1e6)));
-    if (seconds > 0)
-      together(threads, [&](int number) { pass(number, repeats); });
+    auto passesOf = [&](double seconds) { return static_cast<int>(std::min(seconds / std::max(once, 1e-8), 1e6)); };
+    if (int unmeasured = passesOf(turn.unmeasured))
+      together(threads, [&](int number) { pass(number, unmeasured); });
+    int repeats = std::max(fewest, passesOf(turn.measured));
     double taken = together(threads, [&](int number) { pass(number, repeats); });
     each.push_back(static_cast<double>(share) * threads * repeats / taken * 1e-9);
   }
@@ -297,37 +296,37 @@ size_t Race::add(std::function<void()> call) {
   return contestants.size() - 1;
 }
 
-double Race::turn(Contestant &contestant, double turnSeconds) {
-  if (contestant.calls == 0) {
+double Race::take(Contestant &contestant, Turn turn) {
+  if (contestant.once == 0) {
     contestant.call(); // its memory is touched, its code is in
-    double once = std::max(undisturbed(contestant.call), 1e-8);
-    contestant.calls = static_cast<int>(std::clamp(turnSeconds / once, 1.0, 1e6));
+    contestant.once = std::max(undisturbed(contestant.call), 1e-8);
   }
-  auto calls = [&] {
-    for (int i = 0; i < contestant.calls; ++i)
+  auto callsOf = [&](double seconds) { return static_cast<int>(std::clamp(seconds / contestant.once, 1.0, 1e6)); };
+  auto call = [&](int times) {
+    for (int i = 0; i < times; ++i)
       contestant.call();
   };
-  // Caches hold what the last contestant used.
-  calls();
+  call(callsOf(turn.unmeasured)); // caches hold what the last contestant used
+  int calls = callsOf(turn.measured);
   if (threads == 1)
-    return undisturbed(calls) / contestant.calls;
+    return undisturbed([&] { call(calls); }) / calls;
   double start = now();
-  calls();
-  return (now() - start) / contestant.calls;
+  call(calls);
+  return (now() - start) / calls;
 }
 
-void Race::run(int rounds, double turnSeconds) {
+void Race::run(int rounds, Turn turn) {
   for (Contestant &contestant : contestants)
-    turn(contestant, turnSeconds);
+    take(contestant, turn);
   for (int round = 0; round < rounds; ++round) {
     peaks.push_back(fmaPeak(threads));
     if (memory)
-      reads.push_back(memory->readEach(threads, turnSeconds));
+      reads.push_back(memory->readEach(threads, turn));
     for (size_t i = 0; i < contestants.size(); ++i) {
       size_t who = (i + static_cast<size_t>(round)) % contestants.size();
       if (round % 2)
         who = contestants.size() - 1 - who;
-      contestants[who].seconds.push_back(turn(contestants[who], turnSeconds));
+      contestants[who].seconds.push_back(take(contestants[who], turn));
     }
   }
 }

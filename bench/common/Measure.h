@@ -51,6 +51,11 @@ private:
   std::unique_ptr<std::byte, void (*)(void *)> memory;
 };
 
+/// Seconds of calls in a row: first so many that are not timed, then so many that are.
+struct Turn {
+  double unmeasured, measured;
+};
+
 /// Memory that is read and copied in several streams at once, to see what its level of the memory system gives.
 class Memory {
 public:
@@ -64,9 +69,8 @@ public:
   struct Piece {
     size_t offset, bytes;
   };
-  /// GB/s of reading all of it in 1, in 4 and in 8 streams a thread. One sample for each, of a few ms, or of `seconds`
-  /// if that is longer, after as long a time of reading unmeasured.
-  std::vector<double> readEach(int threads = 1, double seconds = 0);
+  /// GB/s of reading all of it in 1, in 4 and in 8 streams a thread. One sample for each, of a few ms at least.
+  std::vector<double> readEach(int threads = 1, Turn turn = {0, 0});
   /// The best of them.
   double read(int threads = 1);
   /// The same for pieces of it, one after the other; each thread reads its share of each. A piece that comes again and
@@ -76,7 +80,7 @@ public:
   double copy(int threads = 1);
 
 private:
-  std::vector<double> readEach(const std::vector<Piece> &order, int threads, double seconds = 0);
+  std::vector<double> readEach(const std::vector<Piece> &order, int threads, Turn turn = {0, 0});
 
   struct Impl;
   std::unique_ptr<Impl> impl;
@@ -90,12 +94,12 @@ class Race {
 public:
   /// `threads`: of these two.
   explicit Race(int threads = 1, Memory *memory = nullptr) : threads(threads), memory(memory) {}
-  /// Returns the number by which the results are asked for. A turn is as many calls as take `turnSeconds`.
+  /// Returns the number by which the results are asked for.
   size_t add(std::function<void()> call);
-  /// May be called again, and goes on then. One round to warm up comes first, and before each turn as long a time
-  /// unmeasured, for the memory too: a last cache that others share takes many passes over what fits into it, or nearly
-  /// does, until it keeps what it will keep.
-  void run(int rounds, double turnSeconds = 0.003);
+  /// May be called again, and goes on then. One round to warm up comes first. Turns are those of the memory too: a last
+  /// cache that others share takes many passes over what fits into it, or nearly does, until it keeps what it will
+  /// keep.
+  void run(int rounds, Turn turn = {0.003, 0.003});
 
   /// Seconds of one call: the median turn, the fastest turn.
   double seconds(size_t who) const;
@@ -114,10 +118,10 @@ public:
 private:
   struct Contestant {
     std::function<void()> call;
-    int calls = 0;               ///< in a turn; 0: not known yet
+    double once = 0;             ///< seconds of a call, roughly; 0: not known yet
     std::vector<double> seconds; ///< of a call, by round
   };
-  double turn(Contestant &contestant, double turnSeconds);
+  double take(Contestant &contestant, Turn turn);
   std::vector<double> bandwidths() const;
 
   int threads;
