@@ -405,7 +405,7 @@ bool measure(Bench &bench, const Weight &shape, const std::vector<int64_t> &rowC
       }
       race.add(call);
     }
-    if (rows <= kMatmulFewRows)
+    if (rows <= kMatmulFewRows && !bench.quick)
       race.run((bench.rounds + 2) / 3, kSteady);
     else
       race.run(bench.rounds);
