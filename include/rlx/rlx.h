@@ -304,7 +304,8 @@ typedef struct rlx_rng {
   uint32_t step;
 } rlx_rng;
 
-/** Sizes in [first, end) run at end - 1: inputs are padded with zeros, outputs cut back. */
+/** Sizes in [first, end) run at end - 1: inputs are padded with zeros, outputs cut back. Where the model does not take
+    the larger sizes, because dims are bounds of each other, they run as they are. */
 typedef struct rlx_bucket {
   int64_t first, end;
 } rlx_bucket;

@@ -881,6 +881,11 @@ Status BindingSolver::check(const Binding &binding, std::span<int64_t> sizes) co
   return program->checkAll(sizes, {});
 }
 
+Status BindingSolver::check(std::span<const int64_t> sizes) const {
+  assert(sizes.size() == program->names.size());
+  return program->checkAll(sizes, {});
+}
+
 Binding BindingSolver::binding(std::span<const int64_t> sizes) const {
   Binding result;
   for (size_t i = 0; i < sizes.size(); ++i)

@@ -42,6 +42,13 @@ Status checkView(const TensorView &view, ElementType type, int64_t elements, con
   return Status::ok();
 }
 
+/// Replaces sizes, which have been checked, by those they run at.
+void intoBuckets(std::vector<int64_t> &sizes, const Buckets &buckets, const BindingSolver &solver) {
+  std::vector<int64_t> larger = sizes;
+  if (buckets.roundUp(larger) && solver.check(larger))
+    sizes = std::move(larger);
+}
+
 /// Whether kernels cannot read the values where they are: another type, not aligned,
 /// an i1 that is neither 0 nor 1.
 bool needsCopy(const TensorView &view, ElementType type) {
@@ -178,14 +185,14 @@ Status Executable::State::prepareRun(std::span<const NamedTensor> inputs, std::s
     std::span<int64_t> asked = std::span(found.memory).subspan(dims, dims);
     std::copy(sizes.begin(), sizes.end(), asked.begin());
     if (setup->buckets.roundUp(sizes)) {
-      found.asked = asked;
       found.ready = setup->cache->find(sizes);
+      // What the caller gave has been checked; whether the model takes the larger sizes has not, before they are there.
+      if (found.ready || setup->solver().check(sizes))
+        found.asked = asked;
+      else
+        std::copy(asked.begin(), asked.end(), sizes.begin());
       if (found.ready)
         return Status::ok();
-      // What the caller gave has been checked; that the larger sizes can be had has not, before they are there.
-      Binding padded = setup->solver().binding(sizes);
-      if (Status status = setup->solver().check(padded, sizes); !status)
-        return Error{status.error().code, "at the bucket " + bindingString(padded) + ": " + status.error().message};
     }
   }
   Result<SpecializationCache::Acquired> acquired = setup->cache->get(sizes, options.onMiss, options.timeout);
@@ -457,9 +464,7 @@ Result<std::vector<int64_t>> Executable::State::sizesOf(const Binding &binding) 
   std::vector<int64_t> sizes(setup->solver().dims().size());
   if (Status status = setup->solver().check(binding, sizes); !status)
     return status.takeError();
-  if (setup->buckets.roundUp(sizes))
-    if (Status status = setup->solver().check(setup->solver().binding(sizes), sizes); !status)
-      return status.takeError();
+  intoBuckets(sizes, setup->buckets, setup->solver());
   return sizes;
 }
 
@@ -551,13 +556,13 @@ likelySizes(const data::ModelSignatureT &signature, const BindingSolver &solver,
       }
     all = std::move(longer);
   }
+  // Dims may depend on each other.
+  std::erase_if(all, [&](const std::vector<int64_t> &sizes) { return !solver.check(sizes); });
   // Several may lie in one bucket.
   for (std::vector<int64_t> &sizes : all)
-    buckets.roundUp(sizes);
+    intoBuckets(sizes, buckets, solver);
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
-  // Dims may depend on each other.
-  std::erase_if(all, [&](std::vector<int64_t> &sizes) { return !solver.check(solver.binding(sizes), sizes); });
   return all;
 }
 } // namespace

@@ -49,7 +49,8 @@ class Hint:
     #: Sizes to be expected; see `prepare_likely` of load().
     likely: "typing.Sequence[int]" = ()
     #: Sizes that are run at the next larger one, as pairs (first, end): sizes of first up to end - 1 run at end - 1.
-    #: power_of_two(low, high) makes a ladder.
+    #: power_of_two(low, high) makes a ladder. Where the model does not take the larger sizes, because dims are bounds
+    #: of each other, they run as they are.
     buckets: "typing.Sequence[tuple[int, int]]" = ()
 
 

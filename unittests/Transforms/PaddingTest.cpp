@@ -43,8 +43,8 @@ TEST_F(PaddingTest, RowsOfAPerceptronAreApart) {
 }
 
 TEST_F(PaddingTest, issue_BoundsAreChecksWhatIsEqualIsMore) {
-  // A bound holds at the sizes given and at the bucket's, or the run is refused: it says nothing else. Importers leave
-  // one wherever a -1 of a reshape divides.
+  // A bound holds at the sizes given and at the bucket's, or the run is not padded: it says nothing else. Importers
+  // leave one wherever a -1 of a reshape divides.
   auto withConstraint = [](StringRef constraint) {
     return (R"(
     rlx.graph @main(%x: tensor<?x?xf32, #rlx.dims<[B, S]>>) -> tensor<?x?xf32, #rlx.dims<[B, S]>>

@@ -58,6 +58,8 @@ public:
   /// A binding given in full, with no inputs at hand: names, ranges, multiples,
   /// constraints, sizes of inputs and outputs.
   Status check(const Binding &binding, std::span<int64_t> sizes) const;
+  /// The same of one size per dim.
+  Status check(std::span<const int64_t> sizes) const;
 
   /// `sizes` by name.
   Binding binding(std::span<const int64_t> sizes) const;

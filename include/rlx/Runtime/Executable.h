@@ -28,7 +28,9 @@ struct RngOptions {
 };
 
 /// Sizes that are run at the next larger one: inputs are padded with zeros, outputs
-/// cut back. Bucket [first, end) runs at end - 1; what lies in none runs as it is.
+/// cut back. Bucket [first, end) runs at end - 1. What lies in none runs as it is, and
+/// so does what the model does not take at the sizes of its buckets (where dims are
+/// bounds of each other).
 struct Bucket {
   int64_t first = 0, end = 0;
 };
