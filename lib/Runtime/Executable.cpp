@@ -185,12 +185,17 @@ Status Executable::State::prepareRun(std::span<const NamedTensor> inputs, std::s
     std::span<int64_t> asked = std::span(found.memory).subspan(dims, dims);
     std::copy(sizes.begin(), sizes.end(), asked.begin());
     if (setup->buckets.roundUp(sizes)) {
+      found.asked = asked;
       found.ready = setup->cache->find(sizes);
+      if (found.ready)
+        return Status::ok();
       // What the caller gave has been checked; whether the model takes the larger sizes has not, before they are there.
-      if (found.ready || setup->solver().check(sizes))
-        found.asked = asked;
-      else
+      // Where it does not, the run is at its own, and only then are those there.
+      found.ready = setup->cache->find(asked);
+      if (found.ready || !setup->solver().check(sizes)) {
         std::copy(asked.begin(), asked.end(), sizes.begin());
+        found.asked = {};
+      }
       if (found.ready)
         return Status::ok();
     }

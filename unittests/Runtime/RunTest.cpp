@@ -283,6 +283,51 @@ TEST(Run, BucketHitsAllocateNothing) {
   }
 }
 
+/// The model does not take 8 rows of 5: such runs are at their own sizes, and no slower for it.
+TEST(Run, issue_HitsBesideABrokenBucketAllocateNothing) {
+  SignatureBuilder signature;
+  signature.dim("B").dim("N").input("x", F32, {"B", "N"}).output("y", F32, {"B", "N"});
+  signature.signature.dims[0]->paddable = true;
+  auto bound = std::make_unique<data::ConstraintT>();
+  bound->predicate = std::make_unique<data::PredicateT>();
+  bound->predicate->kind = data::PredicateKind::LessEqual;
+  bound->predicate->lhs = "B";
+  bound->predicate->rhs = "N";
+  bound->message = "more rows than columns";
+  signature.signature.constraints.push_back(std::move(bound));
+  Bench bench(std::move(signature), [=](const Binding &) {
+    PlanBuilder p;
+    uint32_t B = p.symbol(0), N = p.symbol(1), all = p.mul(B, N);
+    uint32_t x = p.buffer(BufferKind::Input, F32, all, 0), y = p.buffer(BufferKind::Output, F32, all, 0);
+    binary(p, "double", Opcode::Add, all, x, x, y);
+    p.output(y, {B, N});
+    return reply(p.take());
+  });
+  ExecutableOptions options;
+  options.hints.push_back({});
+  options.hints.back().dim = "B";
+  options.hints.back().buckets = {{1, 9}};
+  auto executable = Executable::create(bench.engine, bench.model, options);
+  ASSERT_OK(executable);
+  Values x(72), y(72);
+  for (size_t i = 0; i != x.size(); ++i)
+    x[i] = static_cast<float>(i + 1);
+  for (Shape shape : {Shape{3, 5}, Shape{3, 9}, Shape{5, 5}, Shape{3, 5}, Shape{8, 9}}) {
+    auto count = static_cast<size_t>(shape[0] * shape[1]);
+    NamedTensor inputs[] = {{"x", TensorView{F32, shape, x.data(), 4 * count}}};
+    OutputBuffer outputs[] = {{"y", F32, y.data(), 4 * count}};
+    for (bool warm : {false, true}) {
+      std::fill(y.begin(), y.end(), -1.0f);
+      size_t made = allocationsOf([&] { EXPECT_TRUE(bool((*executable)->runInto(inputs, outputs))); });
+      EXPECT_TRUE(made == 0 || !warm) << made;
+      for (size_t i = 0; i != y.size(); ++i)
+        ASSERT_EQ(y[i], i < count ? 2 * x[i] : -1) << i;
+    }
+    EXPECT_EQ((*executable)->bindings()[0].binding, (Binding{{"B", shape[1] == 9 ? 8 : shape[0]}, {"N", shape[1]}}));
+  }
+  EXPECT_EQ((*executable)->bindings().size(), 3u);
+}
+
 TEST(Run, HundredsOfInputs) {
   for (size_t count : {2, 65, 300, 600}) {
     Bench bench = manyInputs(count);
